@@ -1,0 +1,53 @@
+# Two commands matter: `make tour` shows what firstlight does, `make test` checks that it does it right.
+# Both build .venv first; a second run reinstalls nothing.
+PYTHON ?= python3
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help env tour test format lint types contracts pytest check-desk bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+env: $(READY) ## Build the environment (.venv) if pyproject.toml or constraints.txt changed
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed; {sys.executable} is {v.major}.{v.minor}. Try: make PYTHON=python3.11")'
+	@echo "Building $(VENV): torch and about 50 packages, a minute or two the first time ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Cannot create $(VENV). On Debian: apt-get install python3-venv"; exit 1; }
+	@$(PIP) install --quiet --constraint constraints.txt "torch==2.13.0"
+	@$(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+tour: $(READY) ## Study a small network on real images and write tour.html
+	@$(BIN)/firstlight tour --output tour.html
+
+test: format lint types contracts pytest ## Formatter, linter, types, import contracts and all tests
+
+format: $(READY) ## Check the formatting
+	$(BIN)/ruff format --check .
+
+lint: $(READY) ## Check with the linter
+	$(BIN)/ruff check .
+
+types: $(READY) ## Check the types of src
+	$(BIN)/mypy
+
+contracts: $(READY) ## Check that layers import only what stands below them
+	$(BIN)/lint-imports --no-cache
+
+pytest: $(READY) ## Run the tests and doctests on all cores
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -q
+
+check-desk: $(READY) ## Run every study at desk scale and write docs/ledger (long)
+	$(BIN)/firstlight reproduce all --scale desk --record docs/ledger
+
+bench: $(READY) ## Print the speed tables (long)
+	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+clean: ## Remove the environment and caches, keep data and runs
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

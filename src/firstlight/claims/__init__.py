@@ -1,0 +1,1 @@
+"""Every checkable statement of the papers, and the studies that judge them."""

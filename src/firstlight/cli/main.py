@@ -1,0 +1,5 @@
+"""The `firstlight` command."""
+
+
+def main() -> None:
+    """Run the command line."""

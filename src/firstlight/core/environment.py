@@ -1,0 +1,59 @@
+"""What this machine is: recorded with every run, printed by `firstlight doctor`."""
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from firstlight.core.version import NUMERICS, __version__
+
+
+def user_folder(variable: str, *, leaf: str) -> Path:
+    """Return the folder named by an environment variable, else `leaf` in the user's cache folder."""
+    if given := os.environ.get(variable):
+        return Path(given).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "firstlight" / leaf
+
+
+@cache
+def code_commit() -> str:
+    """Commit of the source tree the package runs from ('+' if changed); empty when installed elsewhere."""
+    here = Path(__file__).resolve().parent
+    try:
+        head = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
+            capture_output=True, text=True, timeout=5, check=True,
+        )  # fmt: skip
+        tracked = subprocess.run(
+            ["git", "-C", str(here), "ls-files", "--error-unmatch", __file__],
+            capture_output=True, text=True, timeout=5, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return head.stdout.strip() if tracked.returncode == 0 else ""
+
+
+def package_versions() -> dict[str, str]:
+    """Versions of the packages that decide the numbers."""
+    found = {}
+    for name in ("torch", "numpy", "scipy", "numba", "scikit-learn", "safetensors"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def environment() -> dict[str, str | int]:
+    """Describe the machine without naming it: no paths, no host name."""
+    return {
+        "firstlight": __version__,
+        "numerics": NUMERICS,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count() or 1,
+        **package_versions(),
+    }

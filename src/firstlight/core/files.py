@@ -1,0 +1,87 @@
+"""Files that are either whole or absent."""
+
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from firstlight.core.errors import StoreProblem
+
+BLOCK = 1 << 20
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's bytes, read in blocks."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+@contextmanager
+def clear_disk_errors(path: Path) -> Iterator[None]:
+    """Turn a full disk or a forbidden folder into one sentence that names the path."""
+    try:
+        yield
+    except OSError as error:
+        reason = {
+            errno.ENOSPC: "the disk is full",
+            errno.EDQUOT: "the disk quota is used up",
+            errno.EACCES: "permission denied",
+            errno.EPERM: "permission denied",
+            errno.EROFS: "the file system is read-only",
+            errno.ENOTDIR: "a part of the path is a file, not a folder",
+        }.get(error.errno or 0)
+        if reason is None:
+            raise
+        raise StoreProblem(
+            f"Cannot write {path}: {reason}. Free some space or choose another folder; "
+            "what was finished before is kept."
+        ) from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; rename it to `path` only if the block succeeds."""
+    with clear_disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        part = Path(name)
+        try:
+            yield part
+            _flush(part)
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; rename it only if the block succeeds and `path` is free.
+
+    If somebody else finished the same folder meanwhile, theirs stays and ours is dropped.
+    """
+    with clear_disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+        try:
+            yield part
+            for file in part.iterdir():
+                _flush(file)
+            if not path.exists():
+                part.rename(path)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    """Make sure that the bytes reach the disk before the name does."""
+    if path.is_file():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())

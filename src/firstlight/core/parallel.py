@@ -1,0 +1,160 @@
+"""One map for everything that is embarrassingly parallel.
+
+Each task runs on one thread. That is the fastest plan for many small networks on a CPU, and it makes
+the result independent of how many run side by side: sums over threads would change the last bits.
+"""
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TypeVar
+
+import joblib
+import torch
+from threadpoolctl import threadpool_limits
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.progress import Bar, is_watched, progress
+
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+
+_POLL_SECONDS = 0.5
+_sink: Callable[[float], None] | None = None
+_worker_seconds = 0.0
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of all finished tasks it gave to others."""
+    return time.process_time() + _worker_seconds
+
+
+def report_fraction(done: float) -> None:
+    """Tell whoever watches how much of the current task is done; free when nobody does."""
+    if _sink is not None:
+        _sink(done)
+
+
+def default_jobs() -> int:
+    """Number of tasks side by side: `FIRSTLIGHT_JOBS`, else the cores this process may use."""
+    given = os.environ.get("FIRSTLIGHT_JOBS", "")
+    if given:
+        if not given.isdigit() or int(given) < 1:
+            raise InvalidInput(f"`FIRSTLIGHT_JOBS` must be a whole number of at least 1; got {given!r}.")
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Use one thread for torch and BLAS inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def map_tasks(
+    function: Callable[[Task], Outcome],
+    tasks: Sequence[Task],
+    *,
+    label: str,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> list[Outcome]:
+    """Apply `function` to every task, in processes, and return the outcomes in order.
+
+    Parameters
+    ----------
+    function : any callable; closures are fine.
+    tasks : one argument each.
+    label : what the progress bar says.
+    n_jobs : processes side by side; 1 runs everything here. Default :func:`default_jobs`.
+    show : force the progress bar on or off.
+
+    Notes
+    -----
+    Inside ``joblib.parallel_config(backend="dask")`` the same call runs on that cluster.
+    """
+    jobs = min(n_jobs or default_jobs(), max(len(tasks), 1))
+    watched = is_watched() if show is None else show
+    with progress(label, total=len(tasks), unit="done", show=watched) as bar:
+        if jobs == 1:
+            return [_run_here(function, task, index, bar) for index, task in enumerate(tasks)]
+        with tempfile.TemporaryDirectory(prefix="firstlight-") if watched else nullcontext() as folder:
+            calls = (
+                joblib.delayed(_run_there)(function, task, f"{folder}/{index}" if folder else None)
+                for index, task in enumerate(tasks)
+            )
+            with _polling(bar, Path(folder)) if folder else nullcontext():
+                done: list[tuple[Outcome, float]] = joblib.Parallel(n_jobs=jobs, batch_size=1)(calls)
+    global _worker_seconds
+    _worker_seconds += sum(seconds for _, seconds in done)
+    return [outcome for outcome, _ in done]
+
+
+def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: Bar) -> Outcome:
+    with _reporting(lambda done: bar.update(completed=index + done)), single_thread():
+        outcome = function(task)
+    bar.update(completed=index + 1)
+    return outcome
+
+
+def _run_there(
+    function: Callable[[Task], Outcome], task: Task, heartbeat: str | None
+) -> tuple[Outcome, float]:
+    last, start = 0.0, cpu_seconds()
+
+    def beat(done: float) -> None:
+        nonlocal last
+        if heartbeat and (now := time.monotonic()) - last > _POLL_SECONDS:
+            last = now
+            Path(heartbeat).write_text(f"{done:.4f}")
+
+    with _reporting(beat), single_thread():
+        outcome = function(task)
+    if heartbeat:
+        Path(heartbeat).write_text("1")
+    return outcome, cpu_seconds() - start
+
+
+@contextmanager
+def _reporting(sink: Callable[[float], None]) -> Iterator[None]:
+    global _sink
+    before, _sink = _sink, sink
+    try:
+        yield
+    finally:
+        _sink = before
+
+
+@contextmanager
+def _polling(bar: Bar, folder: Path) -> Iterator[None]:
+    """Add up the heartbeats that the workers write, twice a second."""
+    finished = threading.Event()
+
+    def poll() -> None:
+        while not finished.wait(_POLL_SECONDS):
+            bar.update(completed=sum(_fraction(file) for file in folder.iterdir()))
+
+    watcher = threading.Thread(target=poll, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        watcher.join()
+
+
+def _fraction(file: Path) -> float:
+    try:
+        return float(file.read_text())
+    except (OSError, ValueError):  # just being written
+        return 0.0

@@ -1,0 +1,1 @@
+"""Plot builders from plain arrays, in one visual language."""

@@ -1,0 +1,1 @@
+"""Questions that need a training, a theory and a measure together."""

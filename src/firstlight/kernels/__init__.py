@@ -1,0 +1,1 @@
+"""Infinite-width convolutional kernels and their Gram engine."""

@@ -1,0 +1,1 @@
+"""What a network learned, measured without knowing who trained it."""

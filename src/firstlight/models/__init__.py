@@ -1,0 +1,1 @@
+"""Architectures of the five papers, one file per family."""

@@ -1,0 +1,1 @@
+"""One HTML file from stored results; never trains."""

@@ -1,0 +1,96 @@
+"""Results as JSON plus named arrays, and back. Nothing is pickled, nothing foreign is imported."""
+
+import dataclasses
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+import torch
+
+from firstlight.core.errors import StoreProblem
+from firstlight.core.result import Result
+
+
+def encode(value: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Split a value into a JSON tree and the tensors it refers to.
+
+    Examples
+    --------
+    >>> tree, arrays = encode({"a": torch.ones(2), "b": (1, 2.5)})
+    >>> tree
+    {'a': {'$array': 'a'}, 'b': {'$tuple': [1, 2.5]}}
+    >>> decode(tree, arrays)["b"]
+    (1, 2.5)
+    """
+    arrays: dict[str, torch.Tensor] = {}
+    return _encode(value, "", arrays), arrays
+
+
+def _encode(value: Any, path: str, arrays: dict[str, torch.Tensor]) -> Any:
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, torch.Tensor):
+        name = path or "value"
+        arrays[name] = value.detach().cpu().contiguous()
+        return {"$array": name}
+    if isinstance(value, Result):
+        body = {
+            f.name: _encode(getattr(value, f.name), _join(path, f.name), arrays)
+            for f in dataclasses.fields(value)
+        }
+        return {"$result": f"{type(value).__module__}:{type(value).__qualname__}", "fields": body}
+    if isinstance(value, dict):
+        if not all(isinstance(k, str) and not k.startswith("$") for k in value):
+            raise TypeError(f"keys must be strings that do not start with '$'; got {list(value)!r}")
+        return {k: _encode(v, _join(path, k), arrays) for k, v in value.items()}
+    if isinstance(value, tuple):
+        return {"$tuple": [_encode(v, _join(path, str(i)), arrays) for i, v in enumerate(value)]}
+    if isinstance(value, list):
+        return [_encode(v, _join(path, str(i)), arrays) for i, v in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": repr(value)}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise TypeError(f"cannot store a {type(value).__name__} at {path!r}; use tensors, numbers, words")
+
+
+def decode(tree: Any, arrays: dict[str, torch.Tensor]) -> Any:
+    """Rebuild what :func:`encode` took apart. Only result types of this package are constructed."""
+    if isinstance(tree, list):
+        return [decode(v, arrays) for v in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if "$array" in tree:
+        return arrays[tree["$array"]]
+    if "$tuple" in tree:
+        return tuple(decode(v, arrays) for v in tree["$tuple"])
+    if "$float" in tree:
+        return float(tree["$float"])
+    if "$result" in tree:
+        fields = {k: decode(v, arrays) for k, v in tree["fields"].items()}
+        return _result_type(tree["$result"])(**fields)
+    return {k: decode(v, arrays) for k, v in tree.items()}
+
+
+def _result_type(reference: str) -> type[Result]:
+    module, _, qualname = reference.partition(":")
+    if module.split(".")[0] != "firstlight":
+        raise StoreProblem(f"the run names {reference!r}, which is not a result type of firstlight")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in qualname.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise StoreProblem(
+            f"the run was written by another version: {reference!r} no longer exists"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Result)):
+        raise StoreProblem(f"{reference!r} is not a result type")
+    return found
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

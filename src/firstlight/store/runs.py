@@ -1,0 +1,204 @@
+"""Run folders: what was computed, from what, at what cost. Content-addressed and written whole."""
+
+import hashlib
+import json
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from firstlight.core.environment import code_commit, environment, user_folder
+from firstlight.core.errors import InvalidInput, StoreProblem
+from firstlight.core.files import clear_disk_errors, sha256_of, whole_folder
+from firstlight.core.parallel import cpu_seconds
+from firstlight.core.version import NUMERICS
+from firstlight.store.encoding import decode, encode
+
+RUN, ARRAYS = "run.json", "arrays.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSpec:
+    """What decides a run's result, and therefore its name.
+
+    Parameters
+    ----------
+    what : the kind of run, such as ``"train"`` or ``"study:first_layer/seeds"``.
+    config : every setting, as plain values.
+    data : fingerprint of the data, empty if the run makes its own.
+    code : fingerprint of the code that is particular to this run; shared code counts through `NUMERICS`.
+    """
+
+    what: str
+    config: dict[str, Any]
+    data: str = ""
+    code: str = ""
+
+    @property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits, equal for equal specifications."""
+        body = {"what": self.what, "config": encode(self.config)[0], "data": self.data, "code": self.code}
+        return hashlib.sha256(_canonical({**body, "numerics": NUMERICS}).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A finished run as read from disk."""
+
+    id: str
+    folder: Path
+    spec: RunSpec
+    result: Any
+    wall_seconds: float
+    cpu_seconds: float
+    commit: str
+    environment: dict[str, Any] = field(repr=False)
+    finished: str
+
+
+class Store:
+    """A folder of runs.
+
+    Parameters
+    ----------
+    root : where the run folders lie; by default `FIRSTLIGHT_RUNS`, else the user's cache folder.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or user_folder("FIRSTLIGHT_RUNS", leaf="runs")
+
+    def __contains__(self, spec: RunSpec) -> bool:
+        return (self.root / spec.id).exists()
+
+    def fetch_or_run(self, spec: RunSpec, compute: Callable[[Path], Any]) -> Run:
+        """Return the stored run of `spec`, or compute, store and return it.
+
+        `compute` gets a scratch folder that outlives a killed process: whatever checkpoint lies there
+        is found again by the next call with the same specification. Two processes with the same
+        specification take turns.
+        """
+        if spec in self:
+            return self.load(spec.id)
+        scratch = self.root / ".scratch" / spec.id
+        with clear_disk_errors(scratch):
+            scratch.mkdir(parents=True, exist_ok=True)
+        with _locked(scratch.with_suffix(".lock")):
+            if spec not in self:
+                wall, cpu = time.perf_counter(), cpu_seconds()
+                result = compute(scratch)
+                self.write(
+                    spec,
+                    result,
+                    wall_seconds=time.perf_counter() - wall,
+                    cpu_seconds=cpu_seconds() - cpu,
+                )
+            shutil.rmtree(scratch, ignore_errors=True)
+        return self.load(spec.id)
+
+    def write(self, spec: RunSpec, result: Any, *, wall_seconds: float, cpu_seconds: float) -> None:
+        """Write one run folder, whole or not at all."""
+        tree, arrays = encode(result)
+        with whole_folder(self.root / spec.id) as folder:
+            save_file(arrays, folder / ARRAYS)
+            body = {
+                "id": spec.id,
+                "what": spec.what,
+                "config": encode(spec.config)[0],
+                "data": spec.data,
+                "code": spec.code,
+                "result": tree,
+                "arrays_sha256": sha256_of(folder / ARRAYS),
+                "wall_seconds": round(wall_seconds, 3),
+                "cpu_seconds": round(cpu_seconds, 3),
+                "commit": code_commit(),
+                "environment": environment(),
+                "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            }
+            body["sha256"] = _seal(body)
+            (folder / RUN).write_text(json.dumps(body, indent=1, ensure_ascii=False))
+
+    def load(self, id: str) -> Run:
+        """Read one run and check that not a bit has changed since it was written."""
+        folder = self.root / id
+        if not folder.is_dir():
+            raise InvalidInput(f"No run {id!r} in {self.root}. `firstlight runs list` shows what is there.")
+        try:
+            body = json.loads((folder / RUN).read_text())
+            sealed = body.pop("sha256")
+            if _seal(body) != sealed:
+                raise ValueError(f"{RUN} was changed after it was written")
+            if sha256_of(folder / ARRAYS) != body["arrays_sha256"]:
+                raise ValueError(f"{ARRAYS} was changed after it was written")
+            arrays = load_file(folder / ARRAYS)
+            spec = RunSpec(
+                what=body["what"], config=decode(body["config"], {}), data=body["data"], code=body["code"]
+            )
+            result = decode(body["result"], arrays)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError, StoreProblem) as error:
+            reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else error
+            raise StoreProblem(
+                f"Run {id} is damaged ({reason}). It was not used; remove it with `firstlight runs rm {id}`."
+            ) from error
+        return Run(
+            id=id,
+            folder=folder,
+            spec=spec,
+            result=result,
+            wall_seconds=body["wall_seconds"],
+            cpu_seconds=body["cpu_seconds"],
+            commit=body["commit"],
+            environment=body["environment"],
+            finished=body["finished"],
+        )
+
+    def ids(self) -> list[str]:
+        """Names of all run folders, newest first, damaged ones included."""
+        if not self.root.is_dir():
+            return []
+        folders = [p for p in self.root.iterdir() if re.fullmatch(r"[0-9a-f]{16}", p.name)]
+        return [p.name for p in sorted(folders, key=lambda p: p.stat().st_mtime, reverse=True)]
+
+    def find(self, prefix: str) -> str:
+        """Complete the beginning of a run's name."""
+        found = [id for id in self.ids() if id.startswith(prefix)] if prefix else []
+        if len(found) != 1:
+            what = f"{len(found)} runs begin" if found else "No run begins"
+            raise InvalidInput(f"{what} with {prefix!r}. `firstlight runs list` shows what is there.")
+        return found[0]
+
+    def remove(self, prefix: str) -> str:
+        """Delete one run folder and return its full name."""
+        id = self.find(prefix)
+        with clear_disk_errors(self.root / id):
+            shutil.rmtree(self.root / id)
+        return id
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock file; it vanishes with the process, however that ends."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: the last writer finds the folder taken and yields
+        yield
+        return
+    with clear_disk_errors(path):
+        file = path.open("w")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def _seal(body: dict[str, Any]) -> str:
+    return hashlib.sha256(_canonical(body).encode()).hexdigest()

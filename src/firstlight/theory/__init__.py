@@ -1,0 +1,1 @@
+"""Closed forms that the papers prove, as functions of time."""

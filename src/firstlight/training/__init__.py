@@ -1,0 +1,1 @@
+"""One plain training loop, ensembles and checkpoints."""

@@ -1,0 +1,30 @@
+"""One thread, reproducible draws, no shared folders: what every test may rely on."""
+
+import os
+
+os.environ.setdefault("FIRSTLIGHT_JOBS", "1")
+
+import hypothesis
+import pytest
+import torch
+
+hypothesis.settings.register_profile("ci", max_examples=25, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("dev", max_examples=100, deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _own_runs_folder(tmp_path_factory, monkeypatch):
+    """No test reads or writes the user's runs."""
+    monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture
+def float64():
+    """Work in double precision inside one test."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
