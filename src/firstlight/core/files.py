@@ -35,6 +35,7 @@ def clear_disk_errors(path: Path) -> Iterator[None]:
             errno.EACCES: "permission denied",
             errno.EPERM: "permission denied",
             errno.EROFS: "the file system is read-only",
+            errno.EEXIST: "a file of that name is in the way",
             errno.ENOTDIR: "a part of the path is a file, not a folder",
         }.get(error.errno or 0)
         if reason is None:

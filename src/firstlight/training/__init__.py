@@ -1,1 +1,23 @@
 """One plain training loop, ensembles and checkpoints."""
+
+from firstlight.training.ensemble import Trained, train_ensemble, train_once
+from firstlight.training.loop import History, accuracy, predictions, targets_of, train, train_on
+from firstlight.training.observers import Observer, Recorder, Snapshots, geometric_steps
+from firstlight.training.recipe import Recipe
+
+__all__ = [
+    "History",
+    "Observer",
+    "Recipe",
+    "Recorder",
+    "Snapshots",
+    "Trained",
+    "accuracy",
+    "geometric_steps",
+    "predictions",
+    "targets_of",
+    "train",
+    "train_ensemble",
+    "train_on",
+    "train_once",
+]

@@ -1,0 +1,253 @@
+"""The one training loop. Plain enough to read top to bottom."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from firstlight.core.errors import Diverged, InvalidInput
+from firstlight.core.parallel import report_fraction
+from firstlight.core.progress import progress
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from, global_seed
+from firstlight.data.images import ImageData
+from firstlight.training.checkpoint import (
+    load_checkpoint,
+    optimiser_state,
+    restore_optimiser,
+    save_checkpoint,
+)
+from firstlight.training.observers import Observer, Recorder
+from firstlight.training.recipe import Recipe
+
+CHECKPOINT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class History(Result):
+    """What a training run leaves besides the weights.
+
+    Parameters
+    ----------
+    loss : loss of every step, on the batch of that step, before its update.
+    hits : share of right answers of every step, on the same outputs; NaN for regression.
+    steps_per_epoch : to turn steps into epochs.
+    stopped_early : whether `Recipe.stop_below` ended the run.
+    """
+
+    loss: Float[Tensor, " steps"]
+    hits: Float[Tensor, " steps"]
+    steps_per_epoch: int
+    stopped_early: bool = False
+
+    def by_epoch(self) -> Float[Tensor, " epochs"]:
+        """Mean loss of each full epoch."""
+        full = len(self.loss) // self.steps_per_epoch * self.steps_per_epoch
+        return self.loss[:full].reshape(-1, self.steps_per_epoch).mean(1)
+
+
+def targets_of(data: ImageData, recipe: Recipe, *, like: torch.dtype = torch.float32) -> Tensor:
+    """Class indices for cross-entropy, one-hot rows for squared losses."""
+    if recipe.loss == "cross_entropy":
+        return data.y
+    return F.one_hot(data.y, data.n_classes).to(like)
+
+
+def train(
+    model: nn.Module,
+    inputs: Tensor,
+    targets: Float[Tensor, "n ..."] | Int[Tensor, " n"],
+    recipe: Recipe,
+    *,
+    observers: Sequence[Observer] = (),
+    checkpoint: Path | None = None,
+    checkpoint_seconds: float | None = None,
+    label: str = "Training",
+    show: bool | None = None,
+) -> History:
+    """Train `model` in place.
+
+    Parameters
+    ----------
+    model : left in training mode as it was; its weights change.
+    inputs, targets : one row each per example; integer targets for cross-entropy.
+    recipe : all settings.
+    observers : called as ``observer(step, model)``, see :mod:`firstlight.training.observers`.
+    checkpoint : a file to write every `checkpoint_seconds` (20 by default), and to go on from if it
+        exists. The continued run ends with the same bits as one that was never stopped.
+    label, show : of the progress bar.
+
+    Raises
+    ------
+    Diverged
+        If the loss is no longer a finite number; the model keeps the weights of that moment.
+    """
+    if len(inputs) != len(targets) or len(inputs) == 0:
+        raise InvalidInput(f"`targets` must match `inputs`; got {len(targets)} for {len(inputs)} examples.")
+    state = _State(model, inputs, targets, recipe, observers)
+    mode = model.training
+    model.train()
+    try:
+        with global_seed("dropout", recipe.seed):
+            if checkpoint is not None and (saved := load_checkpoint(checkpoint)) is not None:
+                state.restore(saved)
+            else:
+                state.observe()
+            every = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
+            _advance(state, checkpoint, every, label, show)
+    finally:
+        model.train(mode)
+    return state.history()
+
+
+def train_on(model: nn.Module, data: ImageData, recipe: Recipe, **options: Any) -> History:
+    """Train a classifier on labelled images; `options` as for :func:`train`."""
+    dtype = next(model.parameters()).dtype
+    return train(model, data.x.to(dtype), targets_of(data, recipe, like=dtype), recipe, **options)
+
+
+def _advance(state: "_State", checkpoint: Path | None, every: float, label: str, show: bool | None) -> None:
+    saved_at = time.monotonic()
+    with progress(label, total=state.total, unit="steps", show=show) as bar:
+        bar.update(completed=state.step)
+        while not state.finished:
+            state.take_step()
+            bar.update(completed=state.step, note=f"loss {state.losses[-1]:.3g}")
+            report_fraction(state.step / state.total)
+            if checkpoint is not None and time.monotonic() - saved_at >= every and not state.finished:
+                save_checkpoint(checkpoint, state.snapshot())
+                saved_at = time.monotonic()
+
+
+class _State:
+    """A training between two steps: everything that a checkpoint must hold."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        inputs: Tensor,
+        targets: Tensor,
+        recipe: Recipe,
+        observers: Sequence[Observer],
+    ) -> None:
+        self.model, self.inputs, self.targets, self.recipe = model, inputs, targets, recipe
+        self.observers = observers
+        self.optimiser = recipe.build_optimiser(model)
+        self.total = recipe.total_steps(len(inputs))
+        self.per_epoch = recipe.steps_per_epoch(len(inputs))
+        self.step = 0
+        self.losses: list[float] = []
+        self.hits: list[float] = []
+        self.stopped_early = False
+        self._order: tuple[int, Tensor] | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self.stopped_early or self.step >= self.total
+
+    def take_step(self) -> None:
+        inputs, targets = self.batch()
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.recipe.rate(step=self.step, total=self.total)
+        outputs = self.model(inputs)
+        loss = self.recipe.loss_of(outputs, targets)
+        self.losses.append(loss.item())
+        self.hits.append(_share_right(outputs, targets))
+        if not math.isfinite(self.losses[-1]):
+            raise Diverged(
+                f"The loss became {self.losses[-1]} at step {self.step} of {self.total}. "
+                f"Lower `lr` (now {self.recipe.lr:g}), or use another initialisation."
+            )
+        if self.recipe.stop_below is not None and self.losses[-1] < self.recipe.stop_below:
+            self.stopped_early = True
+            return
+        self.model.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        self.step += 1
+        self.observe()
+
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Return the images of the current step; the order of an epoch depends on seed and epoch only."""
+        if self.recipe.batch_size is None or self.recipe.batch_size >= len(self.inputs):
+            return self.inputs, self.targets
+        epoch, position = divmod(self.step, self.per_epoch)
+        if self._order is None or self._order[0] != epoch:
+            generator = generator_from("order", self.recipe.seed, epoch)
+            self._order = epoch, torch.randperm(len(self.inputs), generator=generator)
+        size = self.recipe.batch_size
+        chosen = self._order[1][position * size : (position + 1) * size]
+        return self.inputs[chosen], self.targets[chosen]
+
+    def observe(self) -> None:
+        for observer in self.observers:
+            with torch.no_grad():
+                observer(self.step, self.model)
+
+    def recorders(self) -> dict[str, Recorder]:
+        return {str(i): o for i, o in enumerate(self.observers) if isinstance(o, Recorder)}
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "model": dict(self.model.state_dict()),
+            "optimiser": optimiser_state(self.optimiser),
+            "random": torch.get_rng_state(),
+            "loss": torch.tensor(self.losses, dtype=torch.float64),
+            "hits": torch.tensor(self.hits, dtype=torch.float64),
+            "observers": {name: dict(o.state_dict()) for name, o in self.recorders().items()},
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.step = saved["step"]
+        self.model.load_state_dict(saved["model"])
+        restore_optimiser(self.optimiser, saved["optimiser"])
+        torch.set_rng_state(saved["random"])
+        self.losses, self.hits = saved["loss"].tolist(), saved["hits"].tolist()
+        for name, recorder in self.recorders().items():
+            recorder.load_state_dict(saved["observers"][name])
+
+    def history(self) -> History:
+        return History(
+            loss=torch.tensor(self.losses, dtype=torch.float64),
+            hits=torch.tensor(self.hits, dtype=torch.float64),
+            steps_per_epoch=self.per_epoch,
+            stopped_early=self.stopped_early,
+        )
+
+
+def _share_right(outputs: Tensor, targets: Tensor) -> float:
+    if targets.is_floating_point():
+        return math.nan
+    return (outputs.detach().argmax(1) == targets).double().mean().item()
+
+
+@torch.no_grad()
+def predictions(
+    model: nn.Module, inputs: Tensor, *, batch_size: int = 500, of: Callable[[Tensor], Tensor] | None = None
+) -> Tensor:
+    """Outputs of the model in evaluation mode, in blocks; the mode is given back afterwards.
+
+    `of` is applied to each block, for instance ``lambda out: out.argmax(1)``.
+    """
+    mode = model.training
+    model.eval()
+    try:
+        blocks = [model(block) for block in torch.split(inputs, batch_size)]
+        return torch.cat([block if of is None else of(block) for block in blocks])
+    finally:
+        model.train(mode)
+
+
+def accuracy(model: nn.Module, data: ImageData) -> float:
+    """Share of images whose largest output is the right class."""
+    dtype = next(model.parameters()).dtype
+    chosen = predictions(model, data.x.to(dtype), of=lambda outputs: outputs.argmax(1))
+    return (chosen == data.y).double().mean().item()

@@ -1,0 +1,113 @@
+"""Everything that decides a training run, as one frozen object."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from firstlight.core.errors import InvalidInput, unknown_name
+
+OPTIMISERS: dict[str, type[torch.optim.Optimizer]] = {
+    "sgd": torch.optim.SGD,
+    "adam": torch.optim.Adam,
+    "adagrad": torch.optim.Adagrad,
+    "rmsprop": torch.optim.RMSprop,
+    "adamax": torch.optim.Adamax,
+    "adadelta": torch.optim.Adadelta,
+}
+
+LOSSES = ("cross_entropy", "mse", "mse_sum")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How a network is trained. Two runs with equal recipes, data and initial weights agree to the bit.
+
+    Parameters
+    ----------
+    optimiser : one of sgd, adam, adagrad, rmsprop, adamax, adadelta.
+    lr, momentum, weight_decay : as in torch; momentum counts for sgd only.
+    loss : "cross_entropy"; "mse", mean over batch and outputs; "mse_sum", sum over outputs and mean over
+        the batch, the reduction of the paper Linearized (a factor "number of outputs" in the rate).
+    batch_size : None is full-batch gradient descent.
+    epochs, steps : give exactly one of them.
+    milestones : fractions of the training after which `lr` is multiplied by `gamma` each time.
+    frozen : beginnings of the names of parameters that keep their initial value.
+    stop_below : end early once the loss of a step falls below this.
+    seed : decides the order of the images and dropout, not the initial weights.
+
+    Examples
+    --------
+    >>> Recipe(epochs=10, milestones=(0.5, 0.75)).rate(step=80, total=100)
+    0.001
+    """
+
+    optimiser: str = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    loss: str = "cross_entropy"
+    batch_size: int | None = 32
+    epochs: int | None = None
+    steps: int | None = None
+    milestones: tuple[float, ...] = ()
+    gamma: float = 0.1
+    frozen: tuple[str, ...] = ()
+    stop_below: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in OPTIMISERS:
+            raise unknown_name("optimiser", self.optimiser, OPTIMISERS)
+        if self.loss not in LOSSES:
+            raise unknown_name("loss", self.loss, LOSSES)
+        if (self.epochs is None) == (self.steps is None):
+            raise InvalidInput(f"give either `epochs` or `steps`; got {self.epochs} and {self.steps}.")
+        for name in ("epochs", "steps", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InvalidInput(f"`{name}` must be at least 1; got {name}={value}.")
+        if not self.lr > 0:
+            raise InvalidInput(f"`lr` must be positive; got lr={self.lr}.")
+        if self.momentum and self.optimiser != "sgd":
+            raise InvalidInput(f"`momentum` is for sgd; got optimiser={self.optimiser!r}.")
+
+    def steps_per_epoch(self, n: int) -> int:
+        """Number of steps that see every one of `n` images once."""
+        return -(-n // min(self.batch_size or n, n))
+
+    def total_steps(self, n: int) -> int:
+        """Number of steps of the whole training on `n` images."""
+        return self.steps if self.steps is not None else self.steps_per_epoch(n) * (self.epochs or 0)
+
+    def rate(self, *, step: int, total: int) -> float:
+        """Learning rate of a step, counted from 0."""
+        passed = sum(step >= fraction * total for fraction in self.milestones)
+        return round(self.lr * self.gamma**passed, 12)
+
+    def build_optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
+        """Return the optimiser over the parameters that are not frozen."""
+        free = [p for name, p in model.named_parameters() if not name.startswith(self.frozen or ("\0",))]
+        if not free:
+            raise InvalidInput(f"`frozen`={self.frozen} leaves no parameter to train.")
+        for prefix in self.frozen:
+            if not any(name.startswith(prefix) for name, _ in model.named_parameters()):
+                raise InvalidInput(f"`frozen` names {prefix!r}, but no parameter begins so.")
+        options: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay}
+        if self.optimiser == "sgd":
+            options["momentum"] = self.momentum
+        return OPTIMISERS[self.optimiser](free, **options)
+
+    def loss_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of one batch."""
+        if self.loss == "cross_entropy":
+            return F.cross_entropy(outputs, targets)
+        if outputs.shape != targets.shape:
+            raise InvalidInput(
+                f"outputs and targets must have one shape; got {tuple(outputs.shape)} "
+                f"and {tuple(targets.shape)}."
+            )
+        squares = (outputs - targets).square()
+        return squares.mean() if self.loss == "mse" else squares.flatten(1).sum(1).mean()

@@ -1,0 +1,62 @@
+import os
+
+import pytest
+import torch
+
+from firstlight.core import parallel
+from firstlight.core.errors import InvalidInput
+from firstlight.core.parallel import cpu_seconds, default_jobs, map_tasks, report_fraction
+
+
+def test_outcomes_come_in_the_order_of_the_tasks_from_other_processes():
+    outcomes = map_tasks(lambda i: (i * i, os.getpid()), range(6), label="squares", n_jobs=2, show=False)
+    assert [square for square, _ in outcomes] == [0, 1, 4, 9, 16, 25]
+    assert os.getpid() not in {pid for _, pid in outcomes}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_task_runs_on_one_thread_and_the_caller_keeps_its_own(jobs):
+    torch.set_num_threads(2)
+    try:
+        assert map_tasks(lambda _: torch.get_num_threads(), [0, 1], label="", n_jobs=jobs, show=False) == [
+            1,
+            1,
+        ]
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_in_a_task_reaches_the_caller_as_it_is(jobs):
+    def fail(task):
+        raise InvalidInput(f"task {task} is bad")
+
+    with pytest.raises(InvalidInput, match="task 0 is bad"):
+        map_tasks(fail, [0], label="", n_jobs=jobs, show=False)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_shown_bar_takes_reports_from_inside_a_task(jobs, capsys):
+    def work(task):
+        report_fraction(0.5)
+        return task
+
+    assert map_tasks(work, [1, 2], label="Halves", n_jobs=jobs, show=True) == [1, 2]
+    assert parallel._sink is None
+
+
+def test_cpu_seconds_include_the_work_of_others():
+    before = cpu_seconds()
+    map_tasks(lambda _: sum(i * i for i in range(2_000_000)), [0, 1], label="", n_jobs=2, show=False)
+    assert cpu_seconds() - before > 0.05
+
+
+def test_a_senseless_number_of_jobs_is_refused(monkeypatch):
+    monkeypatch.setenv("FIRSTLIGHT_JOBS", "many")
+    with pytest.raises(InvalidInput, match="at least 1; got 'many'"):
+        default_jobs()
+
+
+def test_no_tasks_give_no_outcomes():
+    assert map_tasks(lambda t: t, [], label="", show=False) == []

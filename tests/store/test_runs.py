@@ -1,0 +1,129 @@
+import json
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstlight.core.errors import InvalidInput, StoreProblem
+from firstlight.store import RunSpec, Store, decode, encode
+from firstlight.training import History
+
+SPEC = RunSpec(what="test", config={"a": 1, "b": (0.5, None)}, data="d")
+RESULT = History(
+    loss=torch.tensor([1.0, 0.5], dtype=torch.float64),
+    hits=torch.tensor([0.0, float("nan")]),
+    steps_per_epoch=2,
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "runs")
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.dictionaries(st.text().filter(lambda k: not k.startswith("$")), inner)
+    ),
+    max_leaves=10,
+)
+
+
+@given(plain)
+def test_plain_values_survive_encoding(value):
+    tree, arrays = encode(value)
+    assert decode(json.loads(json.dumps(tree)), arrays) == value
+
+
+def test_a_result_comes_back_as_its_own_type(store):
+    run = store.fetch_or_run(SPEC, lambda scratch: {"history": RESULT, "note": "fine"})
+    again = store.load(run.id)
+    history = again.result["history"]
+    assert isinstance(history, History)
+    assert torch.equal(history.loss, RESULT.loss)
+    assert torch.isnan(history.hits[1])
+    assert again.spec == SPEC
+    assert again.environment["torch"].startswith("2.")
+
+
+def test_a_finished_run_is_not_computed_again(store):
+    store.fetch_or_run(SPEC, lambda scratch: 1)
+    assert store.fetch_or_run(SPEC, lambda scratch: pytest.fail("computed twice")).result == 1
+
+
+def test_the_name_depends_on_everything_that_decides_the_result():
+    others = [
+        RunSpec(what="test2", config=SPEC.config, data="d"),
+        RunSpec(what="test", config={"a": 2, "b": (0.5, None)}, data="d"),
+        RunSpec(what="test", config=SPEC.config, data="e"),
+        RunSpec(what="test", config=SPEC.config, data="d", code="x"),
+    ]
+    assert len({SPEC.id, *(o.id for o in others)}) == 5
+    assert RunSpec(what="test", config={"b": (0.5, None), "a": 1}, data="d").id == SPEC.id
+
+
+def test_a_failed_run_leaves_its_scratch_and_no_folder(store):
+    def fail(scratch):
+        (scratch / "checkpoint").write_text("half")
+        raise RuntimeError("power cut")
+
+    with pytest.raises(RuntimeError, match="power cut"):
+        store.fetch_or_run(SPEC, fail)
+    assert store.ids() == []
+    assert store.fetch_or_run(SPEC, lambda scratch: (scratch / "checkpoint").read_text()).result == "half"
+    assert not list(store.root.glob(".scratch/*/*"))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda f: (f / "arrays.safetensors").write_bytes(b"short"),
+        lambda f: (f / "arrays.safetensors").unlink(),
+        lambda f: (f / "run.json").write_text("{"),
+        lambda f: (f / "run.json").write_text((f / "run.json").read_text().replace('"a": 1', '"a": 2')),
+        lambda f: (f / "run.json").unlink(),
+        lambda f: (f / "run.json").write_text("[]"),
+    ],
+)
+def test_a_damaged_run_is_named_and_never_used(store, damage):
+    run = store.fetch_or_run(SPEC, lambda scratch: RESULT)
+    damage(run.folder)
+    with pytest.raises(StoreProblem, match=f"Run {run.id} is damaged"):
+        store.load(run.id)
+    with pytest.raises(StoreProblem, match="firstlight runs rm"):
+        store.fetch_or_run(SPEC, lambda scratch: RESULT)
+    assert store.ids() == [run.id]
+    store.remove(run.id[:6])
+    assert store.ids() == []
+
+
+def test_a_run_cannot_name_a_foreign_class(store):
+    tree = {"$result": "os:system", "fields": {"command": "true"}}
+    with pytest.raises(StoreProblem, match="not a result type of firstlight"):
+        decode(tree, {})
+    with pytest.raises(StoreProblem, match="not a result type"):
+        decode({"$result": "firstlight.store.runs:Store", "fields": {}}, {})
+
+
+def test_what_cannot_be_stored_is_refused_with_its_place():
+    @dataclass
+    class Foreign:
+        x: int = 0
+
+    with pytest.raises(TypeError, match=r"cannot store a Foreign at 'a\.1'"):
+        encode({"a": [1, Foreign()]})
+
+
+def test_unknown_and_ambiguous_names_are_refused(store):
+    with pytest.raises(InvalidInput, match="No run begins with 'zz'"):
+        store.find("zz")
+    for a in range(20):
+        store.fetch_or_run(RunSpec(what="test", config={"a": a}), lambda scratch: 0)
+    first = next(d for d in "0123456789abcdef" if sum(i.startswith(d) for i in store.ids()) > 1)
+    with pytest.raises(InvalidInput, match="runs begin with"):
+        store.find(first)

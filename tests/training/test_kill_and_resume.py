@@ -1,0 +1,44 @@
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SCRIPT = Path(__file__).with_name("killable.py")
+STEPS = "150"
+
+
+def start(folder: Path) -> subprocess.Popen:
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(folder), STEPS], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "started\n"
+    return process
+
+
+def test_a_training_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
+    uninterrupted = start(tmp_path / "quiet").communicate(timeout=120)[0]
+    assert len(uninterrupted.strip()) == 64
+
+    rng, folder = random.Random(0), tmp_path / "killed"
+    for strike in range(4):
+        process = start(folder)
+        while strike and not list(folder.glob(".scratch/*/checkpoint.safetensors")):
+            assert process.poll() is None, "the run ended before it wrote a checkpoint"
+            time.sleep(0.01)
+        time.sleep(rng.uniform(0.0, 0.4))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(timeout=30) == -signal.SIGKILL, "the run ended before it could be killed"
+    assert list(folder.glob(".scratch/*/checkpoint.safetensors"))
+
+    assert start(folder).communicate(timeout=120)[0] == uninterrupted
+    assert not list(folder.glob(".scratch/*/checkpoint*")), "scratch files remain after the run is stored"
+
+
+def test_a_finished_training_is_fetched_and_not_done_again(tmp_path):
+    first = start(tmp_path).communicate(timeout=120)[0]
+    stored = next(tmp_path.glob("*/run.json"))
+    written = stored.stat().st_mtime_ns
+    assert start(tmp_path).communicate(timeout=120)[0] == first
+    assert stored.stat().st_mtime_ns == written
