@@ -1,5 +1,52 @@
-"""The `firstlight` command."""
+"""The `firstlight` command: what it offers, and how errors look."""
+
+import os
+import sys
+from pathlib import Path
+
+from cyclopts import App, CycloptsError
+
+from firstlight.core.errors import FirstlightError
+from firstlight.core.files import clear_disk_errors
+from firstlight.core.version import __version__
+
+app = App(
+    name="firstlight",
+    version=__version__,
+    help="Shows what a convolutional network learns, in what order, and why.",
+    help_epilogue="Images lie in FIRSTLIGHT_DATA, results in FIRSTLIGHT_RUNS. Begin with `firstlight tour`.",
+)
+
+# Named as text, so that a command's module is imported only when that command runs or is explained.
+for _name, _where, _help in (
+    ("tour", "tour:tour", "Study a small network on real images and write one page about it."),
+    ("train", "train:train", "Train a network from a recipe; a killed run goes on where it stopped."),
+    ("data", "data:app", "List, fetch and describe data sets."),
+    ("reproduce", "claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
+    ("claims", "claims:app", "The checkable statements of the five papers."),
+    ("runs", "runs:app", "List, show and remove stored runs."),
+    ("doctor", "doctor:doctor", "Print versions, memory, folders and what works on this machine."),
+):
+    app.command(f"firstlight.cli.{_where}", name=_name, help=_help)
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; bad input ends in one line on stderr and exit code 2."""
+    try:
+        with clear_disk_errors(Path.cwd()):
+            app(exit_on_error=False)
+    except CycloptsError:  # already printed, with the nearest command or option
+        sys.exit(2)
+    except FirstlightError as error:
+        print(f"firstlight: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nfirstlight: stopped. Finished runs are kept; the same command goes on.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

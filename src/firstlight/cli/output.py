@@ -1,0 +1,42 @@
+"""Tables for people, JSON for programs."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+VERDICT_STYLES = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", "not run": "dim"}
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[str] | None = None
+) -> None:
+    """Print a table that fits the terminal; data are never read as markup."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", header_style="bold", row_styles=list(styles or []))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell, style=VERDICT_STYLES.get(cell, "")) for cell in row))
+    Console().print(table)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON with stable order."""
+    print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def numbers(values: dict[str, Any]) -> str:
+    """Short text for a dictionary of numbers.
+
+    Examples
+    --------
+    >>> numbers({"mean": 0.98123, "n": 3})
+    'mean 0.981, n 3'
+    """
+    return ", ".join(
+        f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in values.items()
+    )

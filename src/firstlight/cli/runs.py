@@ -1,0 +1,90 @@
+"""`firstlight runs`: what has been computed and kept."""
+
+from cyclopts import App
+
+app = App(name="runs", help="List, show and remove stored runs.")
+
+
+@app.command(name="list")
+def list_runs(*, json: bool = False) -> None:
+    """List all stored runs, newest first; damaged ones are marked.
+
+    Parameters
+    ----------
+    json
+        Print JSON instead of a table.
+    """
+    from firstlight.cli.output import print_json, print_table
+    from firstlight.core.errors import StoreProblem
+    from firstlight.store import Store
+
+    store, rows = Store(), []
+    for id in store.ids():
+        try:
+            run = store.load(id)
+            rows.append((id, run.spec.what, run.finished, f"{run.cpu_seconds:.1f}", run.commit))
+        except StoreProblem:
+            rows.append((id, "damaged", "", "", ""))
+    columns = ("id", "what", "finished", "cpu s", "commit")
+    if json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    elif rows:
+        print_table(f"{len(rows)} runs in {store.root}", columns, rows)
+    else:
+        print(f"No runs in {store.root} yet. `firstlight tour` makes the first.")
+
+
+@app.command
+def show(id: str) -> None:
+    """Show settings, result and cost of one run.
+
+    Parameters
+    ----------
+    id
+        Its name, or the beginning of it.
+    """
+    from firstlight.cli.output import print_json
+    from firstlight.core.result import Result, brief, plain
+    from firstlight.store import Store
+
+    store = Store()
+    run = store.load(store.find(id))
+    result = run.result
+    shown = (
+        {name: brief(getattr(result, name)) for name in result.__dataclass_fields__}
+        if isinstance(result, Result)
+        else brief(result)
+    )
+    print_json(
+        {
+            "id": run.id,
+            "what": run.spec.what,
+            "config": plain(run.spec.config),
+            "result": shown,
+            "cpu_seconds": run.cpu_seconds,
+            "wall_seconds": run.wall_seconds,
+            "finished": run.finished,
+            "commit": run.commit,
+            "environment": run.environment,
+            "folder": str(run.folder),
+        }
+    )
+
+
+@app.command
+def rm(*ids: str) -> None:
+    """Remove runs, damaged or not.
+
+    Parameters
+    ----------
+    ids
+        Their names, or the beginnings of them.
+    """
+    from firstlight.core.errors import InvalidInput
+    from firstlight.store import Store
+
+    if not ids:
+        raise InvalidInput("Name at least one run. `firstlight runs list` shows what is there.")
+    store = Store()
+    for id in [store.find(given) for given in ids]:
+        print(f"removed {store.remove(id)}")

@@ -1,0 +1,40 @@
+"""Matrices as colour maps, with the numbers written in while there are few."""
+
+from collections.abc import Sequence
+
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.figures.figure import Figure
+from firstlight.figures.style import layout
+
+
+def heatmap(
+    values: Float[Tensor, "rows columns"],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    alt: str,
+    x: str = "",
+    y: str = "",
+    symmetric: bool = True,
+) -> Figure:
+    """Draw a labelled matrix; `symmetric` centres the colours on zero and spans -1 to 1."""
+    low, high = (-1.0, 1.0) if symmetric else (float(values.min()), float(values.max()))
+    trace = {
+        "type": "heatmap",
+        "z": values.tolist(),
+        "x": list(columns),
+        "y": list(rows),
+        "zmin": low,
+        "zmax": high,
+        "colorscale": "RdBu" if symmetric else "Viridis",
+        "reversescale": symmetric,
+        "texttemplate": "%{z:.2f}" if values.numel() <= 150 else "",
+        "hovertemplate": "%{y} and %{x}: %{z:.3f}<extra></extra>",
+    }
+    frame = layout(x=x, y=y, height=min(640, 140 + 34 * len(rows)))
+    frame["yaxis"]["autorange"] = "reversed"
+    table = {y or "row": list(rows), **{str(c): values[:, i].tolist() for i, c in enumerate(columns)}}
+    return Figure(plot={"data": [trace], "layout": frame}, title=title, alt=alt, table=table)

@@ -1,0 +1,95 @@
+"""Pictures of patches, filters and images, as one small PNG inside a figure."""
+
+import base64
+import io
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from PIL import Image
+from torch import Tensor
+
+from firstlight.figures.figure import Figure
+from firstlight.figures.style import FONT
+
+
+def signed_to_pixels(images: Float[Tensor, "n c h w"], *, each: bool = True) -> Float[Tensor, "n c h w"]:
+    """Map signed values to [0, 1] with zero at middle grey.
+
+    Parameters
+    ----------
+    images : filters, eigenvectors or differences.
+    each : scale every picture by its own largest magnitude, else all by the largest of all.
+    """
+    top = images.abs().amax(dim=(1, 2, 3) if each else (0, 1, 2, 3), keepdim=True)
+    return 0.5 + 0.5 * images / torch.where(top > 0, top, torch.ones_like(top))
+
+
+def mosaic(
+    images: Float[Tensor, "n c h w"], *, columns: int | None = None, zoom: int = 8, gap: int = 1
+) -> UInt8[Tensor, "hh ww 3"]:
+    """Lay pictures with values in [0, 1] on a grid, enlarged without smoothing."""
+    n, c, h, w = images.shape
+    columns = columns or math.ceil(math.sqrt(n))
+    rows = math.ceil(n / columns)
+    pixels = (images.clamp(0, 1) * 255).round().to(torch.uint8)
+    pixels = pixels.expand(n, 3, h, w) if c == 1 else pixels[:, :3]
+    pixels = pixels.repeat_interleave(zoom, 2).repeat_interleave(zoom, 3)
+    step_h, step_w = h * zoom + gap, w * zoom + gap
+    canvas = torch.full((rows * step_h + gap, columns * step_w + gap, 3), 255, dtype=torch.uint8)
+    for i in range(n):
+        row, column = divmod(i, columns)
+        top, left = gap + row * step_h, gap + column * step_w
+        canvas[top : top + h * zoom, left : left + w * zoom] = pixels[i].permute(1, 2, 0)
+    return canvas
+
+
+def png_uri(pixels: UInt8[Tensor, "hh ww 3"]) -> str:
+    """Encode a picture as a `data:` address."""
+    buffer = io.BytesIO()
+    Image.fromarray(np.asarray(pixels)).save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
+
+
+def picture_grid(
+    images: Float[Tensor, "n c h w"],
+    *,
+    title: str,
+    alt: str,
+    signed: bool = True,
+    columns: int | None = None,
+    zoom: int | None = None,
+) -> Figure:
+    """Show filters (`signed`) or images side by side.
+
+    Parameters
+    ----------
+    images : two channels are shown as their first; more than three as the first three.
+    title, alt : see :class:`Figure`.
+    signed : zero is middle grey and every picture has its own symmetric scale.
+    columns, zoom : of the grid; by default nearly square and about 40 pixels a picture.
+    """
+    if images.shape[1] == 2:
+        images = images[:, :1]
+    pixels = mosaic(
+        signed_to_pixels(images) if signed else images,
+        columns=columns,
+        zoom=zoom or max(1, 40 // max(images.shape[2:])),
+        gap=2,
+    )
+    height, width = pixels.shape[:2]
+    shown = {"visible": False, "constrain": "domain"}
+    plot = {
+        "data": [{"type": "image", "source": png_uri(pixels), "hoverinfo": "skip"}],
+        "layout": {
+            "height": min(520, max(140, height + 20)),
+            "margin": {"l": 5, "r": 5, "t": 5, "b": 5},
+            "font": {"family": FONT},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "xaxis": {**shown, "range": [0, width]},
+            "yaxis": {**shown, "range": [height, 0], "scaleanchor": "x"},
+        },
+    }
+    return Figure(plot=plot, title=title, alt=alt)
