@@ -1,0 +1,187 @@
+"""Gradient descent on least squares, at any time, without iterating.
+
+For the loss ``1/2 |K w - y|^2`` every coordinate in the eigenbasis of ``G = K^T K`` moves on its own. All
+functions take the time as `rate` and `steps`; `rate` is the effective step size of SPEC 3.1.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spectrum(Result):
+    r"""Eigenpairs :math:`(\lambda_k, v_k)` of :math:`G = K^\top K`, exactly zero beyond the rank of K.
+
+    Parameters
+    ----------
+    values : eigenvalues, descending.
+    vectors : one eigenvector per column, a full orthonormal basis.
+    left : left singular vectors of K, one column per non-zero eigenvalue.
+    """
+
+    values: Float[Tensor, " d"]
+    vectors: Float[Tensor, "d d"]
+    left: Float[Tensor, "n r"]
+
+    @property
+    def rank(self) -> int:
+        """Number of non-zero eigenvalues."""
+        return self.left.shape[1]
+
+    @property
+    def largest(self) -> float:
+        """The largest eigenvalue, which bounds the stable rates: rate * largest < 2."""
+        return float(self.values[0])
+
+    def moment(self, y: Float[Tensor, "n *outputs"]) -> Float[Tensor, "d *outputs"]:
+        r"""Coordinates of :math:`K^\top y` in the eigenbasis; exactly zero outside the range of G."""
+        full = y.new_zeros((len(self.values), *y.shape[1:]))
+        singular = self.values[: self.rank].sqrt()
+        full[: self.rank] = (self.left.mT @ y) * singular.reshape(-1, *[1] * (y.ndim - 1))
+        return full
+
+    def apply(
+        self, function: Float[Tensor, " d"], vector: Float[Tensor, "d *outputs"]
+    ) -> Float[Tensor, "d *outputs"]:
+        """Apply the matrix with these eigenvalues to a vector given in the original coordinates."""
+        return self.vectors @ (function.reshape(-1, *[1] * (vector.ndim - 1)) * (self.vectors.mT @ vector))
+
+    def matrix(self, function: Float[Tensor, " d"]) -> Float[Tensor, "d d"]:
+        """The matrix with these eigenvalues."""
+        return (self.vectors * function) @ self.vectors.mT
+
+
+def spectrum(patches: Float[Tensor, "n d"], *, tolerance: float | None = None) -> Spectrum:
+    r"""Decompose G through the singular values of K, in float64.
+
+    Squaring K first would lose every eigenvalue below ``1e-16`` of the largest; this keeps those down to
+    about ``1e-30``. Cost O(n d^2).
+
+    Parameters
+    ----------
+    patches : K, one average patch per row.
+    tolerance : singular values below this share of the largest count as zero; by default the rounding
+        error ``max(n, d) * eps``.
+    """
+    if not patches.isfinite().all():
+        raise InvalidInput("`patches` holds NaN or infinite values. Remove or repair those images first.")
+    matrix = patches.double()
+    orthogonal, triangle = torch.linalg.qr(matrix)
+    left, singular, right = torch.linalg.svd(triangle, full_matrices=True)
+    d = matrix.shape[1]
+    share = max(matrix.shape) * torch.finfo(torch.float64).eps if tolerance is None else tolerance
+    rank = int((singular > share * singular[0]).sum()) if singular[0] > 0 else 0
+    values = matrix.new_zeros(d)
+    values[:rank] = singular[:rank].square()
+    return Spectrum(values=values, vectors=right.mT, left=(orthogonal @ left)[:, :rank])
+
+
+def decay(values: Float[Tensor, " d"], *, rate: float, steps: float) -> Float[Tensor, " d"]:
+    r"""What is left of the start: :math:`(1 - \eta\lambda)^t`, stable from t = 0 to 1e12.
+
+    Examples
+    --------
+    >>> decay(torch.tensor([0.0, 0.5, 1.0, 1.5], dtype=torch.float64), rate=1.0, steps=3)
+    tensor([ 1.0000,  0.1250,  0.0000, -0.1250], dtype=torch.float64)
+    """
+    _check_time(values, rate, steps)
+    product = rate * values
+    size = torch.where(
+        product < 1, torch.log1p(-product.clamp(max=1)), torch.log((product - 1).clamp(min=0))
+    )  # log |1 - rate * value|, minus infinity at exactly 1
+    magnitude = torch.exp(steps * size) if steps else torch.ones_like(size)
+    odd = float(steps).is_integer() and int(steps) % 2 == 1
+    return torch.where((product > 1) & odd, -magnitude, magnitude)
+
+
+def progress(values: Float[Tensor, " d"], *, rate: float, steps: float) -> Float[Tensor, " d"]:
+    r"""What is reached of the way: :math:`1 - (1 - \eta\lambda)^t`, without cancellation for small values."""
+    _check_time(values, rate, steps)
+    product = rate * values
+    small = -torch.expm1(steps * torch.log1p(-product.clamp(max=0.5)))
+    return torch.where(product < 0.5, small, 1 - decay(values, rate=rate, steps=steps))
+
+
+def filter_function(values: Float[Tensor, " d"], *, rate: float, steps: float) -> Float[Tensor, " d"]:
+    r"""The filter that t steps amount to, with its limit at zero.
+
+    .. math:: g_t(\lambda) = \frac{1 - (1 - \eta\lambda)^t}{\lambda}, \qquad g_t(0) = \eta t
+
+    References
+    ----------
+    .. [1] FirstLayer, theorem 4.2, in the eigenbasis of G (SPEC 3.2, errata E-05 to E-07).
+    """
+    reached = progress(values, rate=rate, steps=steps)
+    limit = torch.full_like(values, rate * steps)
+    return torch.where(values > 0, reached / values.clamp(min=torch.finfo(values.dtype).tiny), limit)
+
+
+def weights(
+    spectral: Spectrum,
+    y: Float[Tensor, "n *outputs"],
+    *,
+    rate: float,
+    steps: float,
+    initial: Float[Tensor, "d *outputs"] | None = None,
+) -> Float[Tensor, "d *outputs"]:
+    r"""Weights after `steps` steps of full-batch gradient descent.
+
+    .. math:: w_t = F_t K^\top y + (I - \eta G)^t w_0, \qquad F_t = g_t(G)
+
+    Exact for any K, rank deficient or not. Cost O(n d) once the spectrum is known, whatever t.
+    """
+    moment = spectral.moment(y.double())
+    scale = filter_function(spectral.values, rate=rate, steps=steps)
+    reached = spectral.vectors @ (scale.reshape(-1, *[1] * (y.ndim - 1)) * moment)
+    if initial is None:
+        return reached
+    return reached + spectral.apply(decay(spectral.values, rate=rate, steps=steps), initial.double())
+
+
+def optimal_weights(
+    spectral: Spectrum, y: Float[Tensor, "n *outputs"], *, cutoff: float = 0.0
+) -> Float[Tensor, "d *outputs"]:
+    r"""Minimum-norm least squares, :math:`G^+ K^\top y`, without eigenvalues below `cutoff` of the largest.
+
+    The choice of `cutoff` decides the outcome where eigenvalues reach 1e-11 of the largest: always
+    report it.
+    """
+    keep = spectral.values > cutoff * spectral.values[0]
+    inverse = torch.where(keep, 1 / spectral.values.clamp(min=torch.finfo(torch.float64).tiny), 0.0)
+    moment = spectral.moment(y.double())
+    return spectral.vectors @ (inverse.reshape(-1, *[1] * (y.ndim - 1)) * moment)
+
+
+def regulariser(values: Float[Tensor, " d"], *, rate: float, steps: float) -> Float[Tensor, " d"]:
+    r"""Eigenvalues of :math:`\Lambda_t`: stopping at step t equals ridge regression with this matrix.
+
+    .. math:: w_t = (G + \Lambda_t)^{-1} K^\top y, \qquad
+              \Lambda_t = \lambda \frac{(1-\eta\lambda)^t}{1-(1-\eta\lambda)^t} \to \frac{1}{\eta t}
+
+    Positive for :math:`\eta\lambda \le 1`, decreasing in t.
+    """
+    if steps == 0:
+        return torch.full_like(values, math.inf)
+    return decay(values, rate=rate, steps=steps) / filter_function(values, rate=rate, steps=steps)
+
+
+def _check_time(values: Tensor, rate: float, steps: float) -> None:
+    if not (math.isfinite(rate) and rate > 0):
+        raise InvalidInput(f"`rate` must be a positive number; got rate={rate}.")
+    if not (math.isfinite(steps) and steps >= 0):
+        raise InvalidInput(f"`steps` must be a number of at least 0; got steps={steps}.")
+    top = float(values.max()) if len(values) else 0.0
+    if rate * top >= 2:
+        raise InvalidInput(
+            f"`rate` must be below 2/largest eigenvalue = {2 / top:.4g}, or gradient descent diverges; "
+            f"got rate={rate:.4g}."
+        )
+    if rate * top > 1 and not float(steps).is_integer():
+        raise InvalidInput(f"`steps` must be whole where rate * eigenvalue exceeds 1; got steps={steps}.")
