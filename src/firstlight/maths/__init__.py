@@ -1,1 +1,41 @@
-"""Pure functions on tensors: patches, spectra, correlation."""
+"""Pure functions on tensors: patches, principal components, correlation, psd matrices."""
+
+from firstlight.maths.correlation import (
+    ChanceBaseline,
+    Interval,
+    bootstrap_interval,
+    correlation_matrix,
+    cosine,
+    fisher_interval,
+    null_spread,
+    pearson,
+    permutation_baseline,
+    ranks,
+    spearman,
+)
+from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches
+from firstlight.maths.pca import PCA, image_pca, patch_pca, separated_blocks
+from firstlight.maths.psd import psd_pinv, psd_sqrt
+
+__all__ = [
+    "PCA",
+    "ChanceBaseline",
+    "Interval",
+    "PatchGeometry",
+    "bootstrap_interval",
+    "correlation_matrix",
+    "cosine",
+    "extract_patches",
+    "fisher_interval",
+    "image_pca",
+    "mean_patches",
+    "null_spread",
+    "patch_pca",
+    "pearson",
+    "permutation_baseline",
+    "psd_pinv",
+    "psd_sqrt",
+    "ranks",
+    "separated_blocks",
+    "spearman",
+]

@@ -1,0 +1,35 @@
+"""Changes of a data set that a theory predicts the effect of.
+
+Plain functions where nothing is fitted; otherwise a frozen transform with ``fit(train)`` and
+``transform(data)`` for any split. Each leaves a note in ``meta["interventions"]``.
+"""
+
+from firstlight.data.interventions.labels import (
+    PatchProjectionLabels,
+    SeparatorLabels,
+    random_labels,
+    shuffled_labels,
+)
+from firstlight.data.interventions.normalisation import (
+    MNIST_NORMALISATION,
+    POOLING_STUDY_NORMALISATION,
+    ChannelNormalisation,
+)
+from firstlight.data.interventions.placement import noise_frame, random_shifts, shifted
+from firstlight.data.interventions.spectrum import Amplification, ComponentProjection, ZCAWhitening
+
+__all__ = [
+    "MNIST_NORMALISATION",
+    "POOLING_STUDY_NORMALISATION",
+    "Amplification",
+    "ChannelNormalisation",
+    "ComponentProjection",
+    "PatchProjectionLabels",
+    "SeparatorLabels",
+    "ZCAWhitening",
+    "noise_frame",
+    "random_labels",
+    "random_shifts",
+    "shifted",
+    "shuffled_labels",
+]

@@ -1,0 +1,86 @@
+"""Shift and scale of each channel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.data.images import ImageData
+from firstlight.data.interventions.record import mapped, noted
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ChannelNormalisation(Result):
+    r"""Subtract a number from each channel and divide by another, :math:`x'_c = (x_c - \mu_c)/\sigma_c`.
+
+    Parameters
+    ----------
+    mean : one number per channel.
+    std : one positive number per channel.
+
+    Examples
+    --------
+    >>> digits = ImageData(torch.zeros(1, 1, 2, 2), torch.zeros(1).long(), ("0",))
+    >>> round(MNIST_NORMALISATION.transform(digits).x[0, 0, 0, 0].item(), 4)
+    -0.4242
+    """
+
+    mean: Float[Tensor, " c"]
+    std: Float[Tensor, " c"]
+
+    @classmethod
+    def fit(cls, train: ImageData) -> "ChannelNormalisation":
+        """Mean and standard deviation (divided by the number of pixels) of the training images."""
+        mean, std = channel_statistics(train.x)
+        flat = (std <= 1e-12 * mean.abs().clamp(min=1e-300)).nonzero().flatten().tolist()
+        if flat:
+            raise InvalidInput(
+                f"channel {flat[0]} of `train` is constant, {float(mean[flat[0]]):.4g}, and cannot be scaled "
+                "to variance 1. Drop that channel."
+            )
+        return cls(mean=mean, std=std)
+
+    @classmethod
+    def given(cls, mean: Sequence[float], std: Sequence[float]) -> "ChannelNormalisation":
+        """Take published constants instead of fitting."""
+        if len(mean) != len(std) or not all(s > 0 for s in std):
+            raise InvalidInput(f"`std` must hold one positive number per channel; got {std} for mean {mean}.")
+        return cls(mean=torch.tensor(mean, dtype=torch.float64), std=torch.tensor(std, dtype=torch.float64))
+
+    def transform(self, data: ImageData) -> ImageData:
+        """Normalised copy of any split."""
+        channels = data.shape[0]
+        if channels != len(self.mean):
+            raise InvalidInput(f"`data` must have {len(self.mean)} channels; got {channels}.")
+        note = noted(data, "channel_normalisation", mean=self.mean.tolist(), std=self.std.tolist())
+        return data.replace(x=mapped(data.x, self.normalised), meta=note)
+
+    def normalised(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+        """Apply the same to bare images."""
+        return (images - self.mean[:, None, None]) / self.std[:, None, None]
+
+
+def channel_statistics(x: Float[Tensor, "n c h w"]) -> tuple[Float[Tensor, " c"], Float[Tensor, " c"]]:
+    """Mean and standard deviation of each channel in float64, a few images at a time."""
+    size = max(1, (1 << 21) // x[0].numel())
+    parts = [x[start : start + size] for start in range(0, len(x), size)]
+    pixels = x.numel() // x.shape[1]
+    mean = sum((part.double().sum((0, 2, 3)) for part in parts), torch.zeros(x.shape[1]).double()) / pixels
+    squares = (
+        (part.double() - mean[:, None, None]).square().sum((0, 2, 3)) for part in parts
+    )  # two passes: no cancellation
+    variance = sum(squares, torch.zeros_like(mean)) / pixels
+    return mean, variance.sqrt()
+
+
+MNIST_NORMALISATION = ChannelNormalisation.given([0.1307], [0.3081])
+"""Statistics of all MNIST training pixels, used by the identity task: the background becomes -0.4242."""
+
+POOLING_STUDY_NORMALISATION = ChannelNormalisation.given(
+    [125.3 / 255, 123.0 / 255, 113.9 / 255], [63.0 / 255, 62.1 / 255, 66.7 / 255]
+)
+"""CIFAR-10 constants of the pooling study; the paper prints other denominators than 255, a misprint."""

@@ -1,0 +1,90 @@
+"""Interventions on where the content lies: random shifts, frames of noise."""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.seeds import generator_from
+from firstlight.data.images import ImageData
+from firstlight.data.interventions.record import noted
+
+
+def random_shifts(data: ImageData, max_shift: int = 7, *, seed: int, fill: float | None = None) -> ImageData:
+    """Move every image by its own uniform draw of up to `max_shift` pixels along each axis.
+
+    Drawn once: the result is a fixed data set, as direct solves need. What leaves the frame is lost.
+
+    Parameters
+    ----------
+    data : images whose border is background.
+    max_shift : largest displacement, either way.
+    seed : decides the displacements.
+    fill : value of the uncovered pixels; by default the smallest of each channel, which is the background
+        of digits before and after normalisation.
+    """
+    _, h, w = data.shape
+    if not 0 <= max_shift < min(h, w):
+        raise InvalidInput(
+            f"`max_shift` must lie in 0 .. {min(h, w) - 1}, below the side of the images; "
+            f"got max_shift={max_shift}."
+        )
+    shifts = torch.randint(
+        -max_shift, max_shift + 1, (len(data), 2), generator=generator_from("shifts", seed)
+    )
+    background = data.x.amin((0, 2, 3)) if fill is None else torch.full((data.shape[0],), fill)
+    x = shifted(data.x, shifts, background.to(data.x.dtype))
+    return data.replace(x=x, meta=noted(data, "random_shifts", max_shift=max_shift, seed=seed))
+
+
+def shifted(
+    images: Float[Tensor, "n c h w"], shifts: Int[Tensor, "n 2"], background: Float[Tensor, " c"]
+) -> Float[Tensor, "n c h w"]:
+    """Move image i down by ``shifts[i, 0]`` and right by ``shifts[i, 1]`` pixels."""
+    _, c, h, w = images.shape
+    rows, rows_inside = _sources(shifts[:, 0], h)
+    columns, columns_inside = _sources(shifts[:, 1], w)
+    moved = images.gather(2, rows[:, None, :, None].expand(-1, c, -1, w))
+    moved = moved.gather(3, columns[:, None, None, :].expand(-1, c, h, -1))
+    inside = rows_inside[:, None, :, None] & columns_inside[:, None, None, :]
+    return torch.where(inside, moved, background[:, None, None])
+
+
+def noise_frame(data: ImageData, *, sigma: float, seed: int, side: int = 42) -> ImageData:
+    r"""Paste every image at a random place of a larger frame of noise.
+
+    The frame is iid :math:`N(0, (0.5\sqrt\sigma)^2)`; the image overwrites it. Offsets are uniform over
+    ``0 .. side - h - 1``: as in the published data, the last possible one is never used.
+
+    Parameters
+    ----------
+    data : images smaller than the frame.
+    sigma : the noise level σ.
+    seed : decides noise and places.
+    side : height and width of the frame.
+    """
+    c, h, w = data.shape
+    if side < max(h, w):
+        raise InvalidInput(f"`side` must be at least the side of the images, {max(h, w)}; got side={side}.")
+    if not (sigma >= 0 and math.isfinite(sigma)):
+        raise InvalidInput(f"`sigma` must be finite and at least 0; got sigma={sigma}.")
+    generator = generator_from("noise frame", seed)
+    x = torch.randn(len(data), c, side, side, generator=generator, dtype=data.x.dtype)
+    x *= 0.5 * math.sqrt(sigma)
+    tops = torch.randint(max(side - h, 1), (len(data),), generator=generator)
+    lefts = torch.randint(max(side - w, 1), (len(data),), generator=generator)
+    image = torch.arange(len(data))[:, None, None, None]
+    channel = torch.arange(c)[:, None, None]
+    rows = tops[:, None, None, None] + torch.arange(h)[:, None]
+    columns = lefts[:, None, None, None] + torch.arange(w)
+    x[image, channel, rows, columns] = data.x
+    return data.replace(x=x, meta=noted(data, "noise_frame", sigma=sigma, side=side, seed=seed))
+
+
+def _sources(shifts: Int[Tensor, " n"], length: int) -> tuple[Int[Tensor, "n l"], Bool[Tensor, "n l"]]:
+    """Where each pixel along an axis comes from, and whether that lies inside the image."""
+    source = torch.arange(length) - shifts[:, None]
+    inside = (source >= 0) & (source < length)
+    return source.clamp(0, length - 1), inside

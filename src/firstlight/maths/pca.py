@@ -1,0 +1,252 @@
+"""The one principal component analysis: of patches and of whole images, in float64, in one pass."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.maths.patch_moments import blocks_of, patch_moments
+from firstlight.maths.patches import PatchGeometry
+
+_EPS = torch.finfo(torch.float64).eps
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PCA(Result):
+    """Principal components of a set of vectors.
+
+    Parameters
+    ----------
+    mean : what is subtracted before projecting; zeros if not `centred`.
+    basis : orthonormal columns by decreasing variance. The first entry of (nearly) the largest size in a
+        column is positive.
+    variances : mean squared coordinate along each column (divided by n, not n - 1).
+    n_samples : independent samples, that is images.
+    n_vectors : vectors averaged over; more than `n_samples` for patches.
+    centred : whether the mean was removed.
+    """
+
+    mean: Float[Tensor, " d"]
+    basis: Float[Tensor, "d m"]
+    variances: Float[Tensor, " m"]
+    n_samples: int
+    n_vectors: int
+    centred: bool
+
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return len(self.mean)
+
+    @property
+    def n_components(self) -> int:
+        """Number of columns of the basis."""
+        return len(self.variances)
+
+    @property
+    def explained(self) -> Float[Tensor, " m"]:
+        """Share of the total variance along each component; zeros if there is none at all."""
+        total = self.variances.sum()
+        return self.variances / total if total > 0 else self.variances.clone()
+
+    def rank(self, *, rtol: float | None = None) -> int:
+        """Number of variances above `rtol` times the largest (default: dimension times 2.2e-16)."""
+        floor = (self.dimension * _EPS if rtol is None else rtol) * self.variances[0]
+        return int((self.variances > floor).sum())
+
+    def truncated(self, n_components: int) -> "PCA":
+        """The leading components only."""
+        if not 1 <= n_components <= self.n_components:
+            raise InvalidInput(
+                f"`n_components` must lie in 1 .. {self.n_components}, the components there are; "
+                f"got n_components={n_components}."
+            )
+        return PCA(
+            mean=self.mean,
+            basis=self.basis[:, :n_components],
+            variances=self.variances[:n_components],
+            n_samples=self.n_samples,
+            n_vectors=self.n_vectors,
+            centred=self.centred,
+        )
+
+    def project(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n m"]:
+        """Coordinates in the basis, in float64."""
+        if vectors.shape[1] != self.dimension:
+            raise InvalidInput(
+                f"`vectors` must have the length that was fitted, {self.dimension}; got {vectors.shape[1]}."
+            )
+        return (vectors.double() - self.mean) @ self.basis
+
+    def reconstruct(self, coordinates: Float[Tensor, "n m"]) -> Float[Tensor, "n d"]:
+        """Vectors with these coordinates, in float64."""
+        return coordinates.double() @ self.basis.T + self.mean
+
+
+def patch_pca(
+    images: Tensor | Iterable[Tensor],
+    geometry: PatchGeometry,
+    *,
+    center: bool = True,
+    block: int | None = None,
+) -> PCA:
+    r"""Principal components of all patches of all images.
+
+    .. math:: \frac{1}{N|S|} \sum_{i,p} (x_i[p]-\mu)(x_i[p]-\mu)^\top = U \operatorname{diag}(\omega)\, U^\top
+
+    Patches are never built when stride and dilation are 1: the sums come from products of pixel rows.
+    Memory does not grow with the number of images.
+
+    Parameters
+    ----------
+    images : a tensor ``n c h w``, or an iterable of such blocks.
+    geometry : which patches; zero padding counts as pixels, as it does for the layer.
+    center : remove the mean patch. The paper says only "PCA"; without centring the first component is
+        close to the mean patch.
+    block : images worked on at a time.
+
+    Examples
+    --------
+    >>> images = torch.rand(8, 3, 9, 9, generator=torch.Generator().manual_seed(0))
+    >>> pca = patch_pca(images, PatchGeometry.square(3))
+    >>> pca.basis.shape, pca.n_samples, pca.n_vectors
+    (torch.Size([27, 27]), 8, 392)
+    """
+    moments = patch_moments(images, geometry, block=block)
+    matrix = moments.covariance if center else moments.covariance + torch.outer(moments.mean, moments.mean)
+    variances, basis = _principal(_finite(matrix))
+    return PCA(
+        mean=moments.mean if center else torch.zeros_like(moments.mean),
+        basis=basis,
+        variances=variances,
+        n_samples=moments.n_images,
+        n_vectors=moments.n_vectors,
+        centred=center,
+    )
+
+
+def image_pca(images: Tensor | Iterable[Tensor], *, center: bool = True, block: int | None = None) -> PCA:
+    """Principal components of whole images, vectorised as (channel, row, column).
+
+    Holds at most one `d × d` matrix and `d` images in float64, whatever the number of images. With fewer
+    images than pixels the eigenproblem of the `n × n` Gram matrix is solved instead: the same subspace,
+    with `m = n` components, the last of them without variance when centred.
+
+    Parameters
+    ----------
+    images : a tensor ``n c h w``, or an iterable of such blocks.
+    center : remove the mean image.
+    block : images worked on at a time.
+
+    Examples
+    --------
+    >>> images = torch.rand(5, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    >>> pca = image_pca(images)
+    >>> pca.basis.shape, pca.rank()
+    (torch.Size([16, 5]), 4)
+    """
+    held: list[Tensor] = []
+    second: Tensor | None = None
+    count, shift, total = 0, torch.zeros(0), torch.zeros(0)
+    for part in blocks_of(images, block=block):
+        rows = part.detach().cpu().flatten(1).double()
+        if count == 0:
+            shift = rows.mean(0)
+            total = torch.zeros_like(shift)
+        rows = rows - shift
+        total += rows.sum(0)
+        count += len(rows)
+        held.append(rows)
+        if count >= len(shift):  # from here on the d × d matrix is the smaller one
+            second = second if second is not None else torch.zeros(len(shift), len(shift)).double()
+            for some in held:
+                second.addmm_(some.T, some)
+            held = []
+    if count == 0:
+        raise InvalidInput("`images` must hold at least one block of images; got an empty iterable.")
+    _finite(total)
+    offset = total / count
+    origin = -offset if center else shift  # rows + shift - mean, or rows + shift
+    if second is not None:
+        matrix = second / count - torch.outer(offset, offset)
+        if not center:
+            matrix = matrix + torch.outer(offset + shift, offset + shift)
+        variances, basis = _principal(_finite((matrix + matrix.T) / 2))
+    else:
+        variances, basis = _principal_few(torch.cat(held) + origin)
+    mean = shift + offset if center else torch.zeros_like(shift)
+    return PCA(mean=mean, basis=basis, variances=variances, n_samples=count, n_vectors=count, centred=center)
+
+
+def separated_blocks(
+    variances: Float[Tensor, " m"], *, n_samples: int | None = None, rtol: float | None = None
+) -> list[tuple[int, int]]:
+    r"""Runs of components that the data cannot tell apart, as half-open ranges covering 0 .. m.
+
+    Neighbours belong together when
+
+    .. math:: \omega_i - \omega_{i+1} \le \tau\,\omega_i , \qquad \tau = \sqrt{2/n}
+
+    since the standard error of an eigenvalue of a sample of n Gaussian vectors is about
+    :math:`\omega\sqrt{2/n}` (North's rule of thumb): inside a run the single vectors are an arbitrary
+    rotation of each other and only the subspace has a meaning. Variances below `m` times 2.2e-16 of the
+    largest count as zero and form one run.
+
+    Parameters
+    ----------
+    variances : in decreasing order.
+    n_samples : independent samples; images rather than patches, for patches of one image are alike.
+    rtol : the tolerance τ itself, instead of `n_samples`.
+
+    Examples
+    --------
+    >>> separated_blocks(torch.tensor([9.0, 4.0, 3.9, 1.0]), rtol=0.05)
+    [(0, 1), (1, 3), (3, 4)]
+    """
+    if (n_samples is None) == (rtol is None):
+        raise InvalidInput(f"give either `n_samples` or `rtol`; got n_samples={n_samples}, rtol={rtol}.")
+    if n_samples is not None and n_samples < 1:
+        raise InvalidInput(f"`n_samples` must be at least 1; got n_samples={n_samples}.")
+    if rtol is not None and not rtol >= 0:
+        raise InvalidInput(f"`rtol` must be at least 0; got rtol={rtol}.")
+    values = variances.double()
+    if len(values) == 0 or not values.isfinite().all() or (values.diff() > 0).any() or values[-1] < 0:
+        raise InvalidInput("`variances` must be finite, not negative and in decreasing order.")
+    tolerance = rtol if rtol is not None else math.sqrt(2 / (n_samples or 1))
+    values = torch.where(values > len(values) * _EPS * values[0], values, 0.0)
+    gaps = values[:-1] - values[1:] > tolerance * values[:-1]
+    edges = [0, *(gaps.nonzero().flatten() + 1).tolist(), len(values)]
+    return list(pairwise(edges))
+
+
+def _principal(matrix: Float[Tensor, "d d"]) -> tuple[Tensor, Tensor]:
+    values, vectors = torch.linalg.eigh(matrix)
+    return values.flip(0).clamp(min=0), _signed(vectors.flip(1))
+
+
+def _principal_few(rows: Float[Tensor, "n d"]) -> tuple[Tensor, Tensor]:
+    """Components of fewer vectors than entries, through their Gram matrix."""
+    values, vectors = torch.linalg.eigh(_finite(rows @ rows.T) / len(rows))
+    # the images of the small eigenvectors lean towards the large ones; orthogonalising in order removes it
+    basis, _ = torch.linalg.qr(rows.T @ vectors.flip(1))
+    return values.flip(0).clamp(min=0), _signed(basis)
+
+
+def _signed(basis: Float[Tensor, "d m"]) -> Float[Tensor, "d m"]:
+    sizes = basis.abs()
+    # symmetric components have several largest entries: rounding must not choose between them
+    leading = (sizes >= sizes.amax(0) * (1 - 1e-6)).to(torch.uint8).argmax(0)
+    signs = basis.gather(0, leading[None]).sign()
+    return basis * torch.where(signs == 0, 1.0, signs)
+
+
+def _finite(values: Tensor) -> Tensor:
+    if not values.isfinite().all():
+        raise InvalidInput("`images` holds NaN or infinite pixels. Remove or repair those images first.")
+    return values
