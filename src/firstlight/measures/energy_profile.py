@@ -1,7 +1,26 @@
 """The energy of a filter bank along the principal components of the patches it sees."""
 
+import dataclasses
+from dataclasses import dataclass
+
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from
+from firstlight.data.images import ImageData
+from firstlight.maths import PCA, patch_pca, pearson, separated_blocks
+from firstlight.measures.first_convolution import (
+    Convolution,
+    first_convolution,
+    inputs_of_first_convolution,
+    spread_groups,
+)
+
+N_IMAGES = 10_000  # ample for a patch basis (SPEC 2.1)
+N_NULLS = 32
 
 
 def energy_profile(filters: Float[Tensor, "k d"], basis: Float[Tensor, "d m"]) -> Float[Tensor, " m"]:
@@ -27,8 +46,186 @@ def energy_profile(filters: Float[Tensor, "k d"], basis: Float[Tensor, "d m"]) -
 
     Examples
     --------
-    >>> import torch
     >>> energy_profile(torch.eye(3), torch.eye(3))
     tensor([1., 1., 1.])
     """
+    if filters.shape[1] != basis.shape[0]:
+        raise InvalidInput(
+            f"`filters` must have rows as long as a patch, {basis.shape[0]}; got {filters.shape[1]}."
+        )
     return (filters @ basis).square().sum(0).sqrt()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile(Result):
+    """The energy profile of a first layer, with the controls that could explain it away.
+
+    Parameters
+    ----------
+    energy : along each component, by decreasing variance of the patches.
+    pca : the patch components.
+    layer : the convolution that was measured.
+    filters : the rows that were measured: the weights, or their difference to a start.
+    difference : whether a start was subtracted.
+    nulls : profiles of random filters of the same shape and scale, one row per draw.
+    root_variance : square roots of the patch variances, which one gradient step alone imprints.
+    blocks : runs of components (half-open) whose variances the data cannot tell apart.
+    """
+
+    energy: Float[Tensor, " m"]
+    pca: PCA
+    layer: Convolution
+    filters: Float[Tensor, "k d"]
+    difference: bool
+    nulls: Float[Tensor, "draws m"]
+    root_variance: Float[Tensor, " m"]
+    blocks: tuple[tuple[int, int], ...]
+
+    @property
+    def normalised(self) -> Float[Tensor, " m"]:
+        """The profile scaled to a maximum of 1."""
+        return self.energy / self.energy.max()
+
+    @property
+    def block_energy(self) -> Float[Tensor, " blocks"]:
+        """Energy summed within runs of components that are not separated: independent of their rotation."""
+        squares = self.energy.square()
+        return torch.stack([squares[a:b].sum().sqrt() for a, b in self.blocks])
+
+    @property
+    def unseparated(self) -> tuple[tuple[int, int], ...]:
+        """Runs of two and more components inside which single energies have no meaning."""
+        return tuple((a, b) for a, b in self.blocks if b - a > 1)
+
+    def controls(self) -> dict[str, float]:
+        """Correlation of the profile with what is no evidence of learning."""
+        null = pearson(self.energy.expand_as(self.nulls), self.nulls)
+        root = pearson(self.energy, self.root_variance)
+        rest = pearson(self.energy[1:], self.root_variance[1:])
+        return {
+            "random filters": float(null.mean()),
+            "random filters, sd": float(null.std()),
+            "root of variances": float(root),
+            "root of variances, first component left out": float(rest),
+        }
+
+
+def patch_basis(
+    model: nn.Module, data: ImageData | Tensor, *, center: bool = True, n_images: int = N_IMAGES
+) -> tuple[Convolution, PCA]:
+    """The first convolution of a model, and the components of the patches that reach it.
+
+    Patches are taken from what the layer really sees: after any normalisation inside the model, with
+    its own padding and stride.
+    """
+    images = data.x if isinstance(data, ImageData) else data
+    images = images[:n_images]
+    layer = first_convolution(model, images)
+    layer.geometry.positions(*images.shape[2:])
+    seen = (block.detach().cpu() for block in inputs_of_first_convolution(model, images))
+    return layer, patch_pca(seen, layer.geometry, center=center)
+
+
+def profile_of(
+    model: nn.Module,
+    data: ImageData | Tensor,
+    *,
+    subtract: nn.Module | Tensor | None = None,
+    center: bool = True,
+    n_images: int = N_IMAGES,
+    seed: int = 0,
+) -> Profile:
+    """Energy profile of the first convolution of any model.
+
+    Parameters
+    ----------
+    model : any module whose forward pass meets a two-dimensional convolution.
+    data : the images that the model is for, scaled as it expects them.
+    subtract : the model at its start, or the start of that layer's weight; the profile is then that
+        of the accumulated update. After one step this is the root of the patch variances whatever was
+        learned: compare with :meth:`Profile.controls`.
+    center : remove the mean patch from the basis.
+    n_images : at most so many images for the basis.
+    seed : of the random filters that serve as null.
+    """
+    layer, pca = patch_basis(model, data, center=center, n_images=n_images)
+    return profile_in(layer, pca, subtract=subtract, like=data, seed=seed)
+
+
+def profile_in(
+    layer: Convolution,
+    pca: PCA,
+    *,
+    subtract: nn.Module | Tensor | None = None,
+    like: ImageData | Tensor | None = None,
+    seed: int = 0,
+) -> Profile:
+    """Profile of a convolution in a given basis; `like` holds images to trace `subtract` with."""
+    filters = layer.filters.double().cpu()
+    if subtract is not None:
+        filters = filters - _start(subtract, layer, like)
+    scale = filters.square().mean().sqrt()
+    if scale == 0:
+        raise InvalidInput("the filters equal their start, so the update has no profile. Train first.")
+    generator = generator_from("profile null", seed)
+    shape = (N_NULLS, *layer.weight.shape)
+    random = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
+    nulls = [energy_profile(spread_groups(draw, layer.groups), pca.basis) for draw in random]
+    return Profile(
+        energy=energy_profile(filters, pca.basis),
+        pca=pca,
+        layer=layer,
+        filters=filters,
+        difference=subtract is not None,
+        nulls=torch.stack(nulls),
+        root_variance=pca.variances.sqrt(),
+        blocks=tuple(separated_blocks(pca.variances, n_samples=pca.n_samples)),
+    )
+
+
+def _start(subtract: nn.Module | Tensor, layer: Convolution, like: ImageData | Tensor | None) -> Tensor:
+    if isinstance(subtract, Tensor):
+        weight = subtract
+    else:
+        assert like is not None, "tracing the start needs images"
+        weight = first_convolution(subtract, like.x if isinstance(like, ImageData) else like).weight
+    if weight.shape != layer.weight.shape:
+        raise InvalidInput(
+            f"`subtract` must have the shape of the layer, {tuple(layer.weight.shape)}; "
+            f"got {tuple(weight.shape)}."
+        )
+    return spread_groups(weight.detach().double().cpu(), layer.groups)
+
+
+def profiles_over_time(
+    weights: Float[Tensor, "t k c h w"], profile: Profile, *, subtract_first: bool = False
+) -> Float[Tensor, "t m"]:
+    """Profile of every snapshot of the layer's weight, in the basis of `profile`.
+
+    With `subtract_first` the first snapshot is taken off, which shows which components grow first.
+    """
+    start = weights[:1] if subtract_first else torch.zeros_like(weights[:1])
+    moved = (weights - start).double()
+    rows = [energy_profile(spread_groups(w, profile.layer.groups), profile.pca.basis) for w in moved]
+    return torch.stack(rows)
+
+
+def windowed(profile: Profile, *, first: int, last: int) -> Profile:
+    """The same profile restricted to components `first` to `last`, counted from 1, both included."""
+    if not 1 <= first <= last <= len(profile.energy):
+        raise InvalidInput(
+            f"`first` and `last` must lie in 1 .. {len(profile.energy)}; got {first} and {last}."
+        )
+    a, b = first - 1, last
+    kept = tuple((max(i, a) - a, min(j, b) - a) for i, j in profile.blocks if j > a and i < b)
+    pca = dataclasses.replace(
+        profile.pca, basis=profile.pca.basis[:, a:b], variances=profile.pca.variances[a:b]
+    )
+    return dataclasses.replace(
+        profile,
+        energy=profile.energy[a:b],
+        pca=pca,
+        nulls=profile.nulls[:, a:b],
+        root_variance=profile.root_variance[a:b],
+        blocks=kept,
+    )

@@ -1,5 +1,6 @@
 """One HTML file from stored results; never trains."""
 
 from firstlight.report.page import Page, Panel, Section, render, write_page
+from firstlight.report.tour import tour_page
 
-__all__ = ["Page", "Panel", "Section", "render", "write_page"]
+__all__ = ["Page", "Panel", "Section", "render", "tour_page", "write_page"]

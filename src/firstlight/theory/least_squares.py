@@ -123,6 +123,19 @@ def filter_function(values: Float[Tensor, " d"], *, rate: float, steps: float) -
     return torch.where(values > 0, reached / values.clamp(min=torch.finfo(values.dtype).tiny), limit)
 
 
+def flow_filter(values: Float[Tensor, " d"], *, time: float) -> Float[Tensor, " d"]:
+    r"""The filter of gradient flow, :math:`(1 - e^{-\tau\lambda})/\lambda`.
+
+    The limit of small steps at ``rate * steps = time``.
+    """
+    if not (math.isfinite(time) and time >= 0):
+        raise InvalidInput(f"`time` must be a number of at least 0; got time={time}.")
+    reached = -torch.expm1(-time * values)
+    return torch.where(
+        values > 0, reached / values.clamp(min=torch.finfo(values.dtype).tiny), torch.full_like(values, time)
+    )
+
+
 def weights(
     spectral: Spectrum,
     y: Float[Tensor, "n *outputs"],

@@ -1,0 +1,132 @@
+"""Do first layers agree? Correlation of energy profiles, never without its nulls."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from
+from firstlight.maths import (
+    ChanceBaseline,
+    Interval,
+    correlation_matrix,
+    null_spread,
+    pearson,
+    permutation_baseline,
+)
+from firstlight.measures.energy_profile import Profile
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement(Result):
+    """How far two profiles agree, and what agreement would mean nothing.
+
+    Parameters
+    ----------
+    value : Pearson correlation of the energies.
+    interval : bootstrap over filters: other filters of the same kind would give this range.
+    chance : the correlation when components are matched at random.
+    without_first : the correlation with the first component left out; one large first component
+        can make it alone.
+    with_random : mean correlation of each profile with random filters of its own shape.
+    with_root_variance : correlation of each with the square root of the patch variances.
+    band : two standard deviations of the correlation of unrelated profiles of this length.
+    """
+
+    value: float
+    interval: Interval
+    chance: ChanceBaseline
+    without_first: float
+    with_random: tuple[float, float]
+    with_root_variance: tuple[float, float]
+    band: float
+
+
+def agreement(a: Profile, b: Profile, *, seed: int = 0, draws: int = 400) -> Agreement:
+    """Compare two profiles measured in bases of the same size.
+
+    Parameters
+    ----------
+    a : one profile.
+    b : another; of another network, another width, another data set.
+    seed : of bootstrap and permutations.
+    draws : number of each.
+    """
+    if a.energy.shape != b.energy.shape:
+        raise InvalidInput(
+            f"profiles must have the same number of components; got {len(a.energy)} and {len(b.energy)}. "
+            "Patches of different sizes have no common components."
+        )
+    controls = a.controls(), b.controls()
+    return Agreement(
+        value=float(pearson(a.energy, b.energy)),
+        interval=_over_filters(a, b, seed=seed, draws=draws),
+        chance=permutation_baseline(a.energy, b.energy, seed=seed, draws=draws),
+        without_first=float(pearson(a.energy[1:], b.energy[1:])),
+        with_random=(controls[0]["random filters"], controls[1]["random filters"]),
+        with_root_variance=(controls[0]["root of variances"], controls[1]["root of variances"]),
+        band=2 * null_spread(len(a.energy)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consistency(Result):
+    """Correlation of a whole set of profiles, with rows for the nulls.
+
+    Parameters
+    ----------
+    names : of the profiles, followed by the two controls.
+    matrix : Pearson correlation of every row with every other.
+    without_first : the same with the first component left out.
+    band : two standard deviations of the correlation of unrelated profiles of this length.
+    n_profiles : how many rows are measurements; the rest are controls.
+    """
+
+    names: tuple[str, ...]
+    matrix: Float[Tensor, "rows rows"]
+    without_first: Float[Tensor, "rows rows"]
+    band: float
+    n_profiles: int
+
+    def pairs(self, *, without_first: bool = False) -> Float[Tensor, " pairs"]:
+        """Correlations of all pairs of measurements."""
+        matrix = (self.without_first if without_first else self.matrix)[: self.n_profiles, : self.n_profiles]
+        above = torch.triu_indices(self.n_profiles, self.n_profiles, offset=1)
+        return matrix[above[0], above[1]]
+
+
+def consistency(profiles: dict[str, Profile]) -> Consistency:
+    """Correlate many profiles at once; random filters and the root of the variances are added as rows."""
+    if len(profiles) < 2:
+        raise InvalidInput(f"consistency needs at least 2 profiles; got {len(profiles)}.")
+    energies = [p.energy for p in profiles.values()]
+    if len({len(e) for e in energies}) > 1:
+        raise InvalidInput("profiles must have the same number of components; these do not.")
+    first = next(iter(profiles.values()))
+    rows = torch.stack([*energies, first.nulls[0], first.root_variance])
+    return Consistency(
+        names=(*profiles, "random filters", "root of variances"),
+        matrix=correlation_matrix(rows),
+        without_first=correlation_matrix(rows[:, 1:]),
+        band=2 * null_spread(len(energies[0])),
+        n_profiles=len(profiles),
+    )
+
+
+def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int, level: float = 0.95) -> Interval:
+    """Percentile interval when the filters of both banks are drawn again with replacement."""
+    generator = generator_from("filters", seed)
+    squares = [(p.filters @ p.pca.basis).square() for p in (a, b)]
+    found = torch.empty(draws, dtype=torch.float64)
+    for i in range(draws):
+        energies = []
+        for square in squares:
+            chosen = torch.randint(len(square), (len(square),), generator=generator)
+            energies.append(square[chosen].sum(0).sqrt())
+        found[i] = pearson(*energies)
+    tail = (1 - level) / 2
+    low, high = torch.quantile(found, torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
+    return Interval(value=float(pearson(a.energy, b.energy)), low=low, high=high, level=level)
