@@ -1,1 +1,55 @@
-"""Architectures of the five papers, one file per family."""
+"""Architectures of the five papers, one file per family, and where their weights come from."""
+
+# building by name
+# the families; importing them fills the registry
+from firstlight.models import (
+    alexnet,
+    cnfa,
+    fully_connected,
+    identity,
+    lenet,
+    linear_cnn,
+    resnet,
+    simplenet,
+    small,
+    st_vgg,
+    two_layer,
+    vgg,
+)
+from firstlight.models.building import available, build, options, parameter_count, register_model
+
+# networks that are the identity exactly
+from firstlight.models.identity import (
+    identity_cnn,
+    identity_fcn_linear,
+    identity_fcn_relu,
+    write_identity,
+)
+
+# weights
+from firstlight.models.initialisers import initialise
+
+__all__ = [
+    "alexnet",
+    "available",
+    "build",
+    "cnfa",
+    "fully_connected",
+    "identity",
+    "identity_cnn",
+    "identity_fcn_linear",
+    "identity_fcn_relu",
+    "initialise",
+    "lenet",
+    "linear_cnn",
+    "options",
+    "parameter_count",
+    "register_model",
+    "resnet",
+    "simplenet",
+    "small",
+    "st_vgg",
+    "two_layer",
+    "vgg",
+    "write_identity",
+]
