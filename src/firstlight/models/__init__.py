@@ -28,6 +28,7 @@ from firstlight.models.identity import (
 
 # weights
 from firstlight.models.initialisers import initialise
+from firstlight.models.loading import load_weights
 
 __all__ = [
     "alexnet",
@@ -42,6 +43,7 @@ __all__ = [
     "initialise",
     "lenet",
     "linear_cnn",
+    "load_weights",
     "options",
     "parameter_count",
     "register_model",
