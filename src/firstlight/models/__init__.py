@@ -29,8 +29,16 @@ from firstlight.models.identity import (
 # weights
 from firstlight.models.initialisers import initialise
 from firstlight.models.loading import load_weights
+from firstlight.models.pretrained import (
+    RESNET50_MEAN,
+    RESNET50_STD,
+    resnet50_imagenet,
+    resnet50_normalised,
+)
 
 __all__ = [
+    "RESNET50_MEAN",
+    "RESNET50_STD",
     "alexnet",
     "available",
     "build",
@@ -48,6 +56,8 @@ __all__ = [
     "parameter_count",
     "register_model",
     "resnet",
+    "resnet50_imagenet",
+    "resnet50_normalised",
     "simplenet",
     "small",
     "st_vgg",

@@ -34,16 +34,22 @@ def load_weights(model: nn.Module, path: str | Path) -> nn.Module:
     """
     path = Path(path)
     found = _without_prefixes(_state_dict(_content(path), path), model.state_dict())
+    return fill(model, found, source=str(path))
+
+
+def fill(model: nn.Module, state: Mapping[str, Tensor], *, source: str) -> nn.Module:
+    """Write `state` into `model` if every weight is there, fits and is finite; `source` is named if not.
+
+    Counters of batch norm may be absent: older files lack them, and prediction never uses them.
+    """
     expected = model.state_dict()
-    for name, tensor in expected.items():
-        # files from before torch 0.4.1 lack these counters, and prediction never uses them
-        if name.endswith("num_batches_tracked"):
-            found.setdefault(name, tensor)
-    _check_fit(found, expected, path)
+    counters = {k: torch.zeros_like(v) for k, v in expected.items() if k.endswith("num_batches_tracked")}
+    found = {**counters, **state}
+    _check_fit(found, expected, source)
     for name, tensor in found.items():
         # judged as the model will hold it: a large double overflows in single precision
         if not tensor.to(expected[name].dtype).isfinite().all():
-            raise InvalidInput(f"{path} holds NaN or infinite weights in {name!r}. Use another checkpoint.")
+            raise InvalidInput(f"{source} holds NaN or infinite weights in {name!r}. Use other weights.")
     model.load_state_dict(found)
     return model
 
@@ -93,7 +99,7 @@ def _without_prefixes(found: dict[str, Tensor], expected: Mapping[str, Tensor]) 
         found = {key.removeprefix(shared[0]): value for key, value in found.items()}
 
 
-def _check_fit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], path: Path) -> None:
+def _check_fit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], source: str) -> None:
     problems = {
         "missing": [k for k in expected if k not in found],
         "unexpected": [k for k in found if k not in expected],
@@ -110,6 +116,6 @@ def _check_fit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], path
             if names
         )
         raise InvalidInput(
-            f"{path} does not fit this architecture. {listed}. Choose the architecture, width and number of "
-            "classes the weights were saved with."
+            f"{source} does not fit this architecture. {listed}. Choose the architecture, width and number "
+            "of classes the weights were saved with."
         )

@@ -29,7 +29,7 @@ def simplenet(
     """SimpleNet of CNFA; convolutions have biases, global max pooling precedes the linear layer.
 
     `extra_pool` restores the pooling after the 512-channel layer that the first PyTorch port had.
-    Dropout acts between blocks; where the port drops single activations or channels we drop channels.
+    Dropout acts on whole channels, between blocks.
     """
     require_side(shape, 32 if extra_pool else 16, name="SimpleNet")
     dropout_slot(dropout)
