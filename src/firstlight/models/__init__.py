@@ -1,1 +1,67 @@
-"""Architectures of the five papers, one file per family."""
+"""Architectures of the five papers, one file per family, and where their weights come from."""
+
+# building by name
+# the families; importing them fills the registry
+from firstlight.models import (
+    alexnet,
+    cnfa,
+    fully_connected,
+    identity,
+    lenet,
+    linear_cnn,
+    resnet,
+    simplenet,
+    small,
+    st_vgg,
+    two_layer,
+    vgg,
+)
+from firstlight.models.building import available, build, options, parameter_count, register_model
+
+# networks that are the identity exactly
+from firstlight.models.identity import (
+    identity_cnn,
+    identity_fcn_linear,
+    identity_fcn_relu,
+    write_identity,
+)
+
+# weights
+from firstlight.models.initialisers import initialise
+from firstlight.models.loading import load_weights
+from firstlight.models.pretrained import (
+    RESNET50_MEAN,
+    RESNET50_STD,
+    resnet50_imagenet,
+    resnet50_normalised,
+)
+
+__all__ = [
+    "RESNET50_MEAN",
+    "RESNET50_STD",
+    "alexnet",
+    "available",
+    "build",
+    "cnfa",
+    "fully_connected",
+    "identity",
+    "identity_cnn",
+    "identity_fcn_linear",
+    "identity_fcn_relu",
+    "initialise",
+    "lenet",
+    "linear_cnn",
+    "load_weights",
+    "options",
+    "parameter_count",
+    "register_model",
+    "resnet",
+    "resnet50_imagenet",
+    "resnet50_normalised",
+    "simplenet",
+    "small",
+    "st_vgg",
+    "two_layer",
+    "vgg",
+    "write_identity",
+]

@@ -1,0 +1,174 @@
+"""The registry of architectures, and the one function that builds them."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+
+from firstlight.core.errors import InvalidInput, unknown_name
+from firstlight.core.registry import Registry
+from firstlight.core.seeds import global_seed
+from firstlight.models.initialisers import initialise
+
+Shape = tuple[int, int, int]
+Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A builder and the arguments that tell this name from its relatives."""
+
+    builder: Callable[..., nn.Module]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Names and defaults of what a caller may choose besides classes and image shape."""
+        given = {"classes", "shape", *self.fixed}
+        parameters = inspect.signature(self.builder).parameters
+        return {name: p.default for name, p in parameters.items() if name not in given}
+
+
+MODELS: Registry[Architecture] = Registry("model")
+
+
+def register_model(name: str, **fixed: Any) -> Callable[[Builder], Builder]:
+    """Return a decorator that registers a builder under `name`, with some of its arguments fixed.
+
+    A builder takes `classes`, `shape` and its own options, all by keyword, and draws its weights from
+    torch's global generator, which :func:`build` seeds.
+    """
+
+    def decorate(builder: Builder) -> Builder:
+        MODELS.add(name, Architecture(builder, fixed))
+        return builder
+
+    return decorate
+
+
+def available() -> tuple[str, ...]:
+    """Names of all architectures, sorted."""
+    return tuple(MODELS)
+
+
+def options(name: str) -> dict[str, Any]:
+    """Options of an architecture with their defaults.
+
+    Examples
+    --------
+    >>> from firstlight import models
+    >>> models.options("lenet")
+    {'width': 1, 'padding': None}
+    """
+    return MODELS[name].options
+
+
+def build(
+    name: str,
+    *,
+    classes: int = 10,
+    shape: Sequence[int] = (3, 32, 32),
+    seed: int = 0,
+    init: str = "default",
+    init_options: Mapping[str, Any] | None = None,
+    device: str | torch.device | None = None,
+    **options: Any,
+) -> nn.Module:
+    """Build an architecture by name, with weights that depend on nothing but the arguments.
+
+    Parameters
+    ----------
+    name : one of :func:`available`.
+    classes : number of outputs; 1 gives a single score. Networks that return an image ignore it.
+    shape : channels, height and width of an image.
+    seed : decides the weights: the same seed gives the same bits. The caller's random state is untouched.
+    init : name of an initialiser; "default" is PyTorch's own.
+    init_options : options of the initialiser, such as ``{"std": 1e-2}``.
+    device : where the weights end. They are drawn on the CPU, so a seed means the same everywhere;
+        "meta" allocates and draws nothing, which is enough to count parameters.
+    options : what the architecture offers, see :func:`options`.
+
+    Notes
+    -----
+    Two architectures whose first layers have equal shapes get equal first layers from one seed. Where
+    networks of different architecture are compared, give them different seeds, or they agree in part
+    because they started alike.
+
+    Examples
+    --------
+    >>> from firstlight import models
+    >>> models.parameter_count(models.build("lenet", shape=(1, 28, 28)))
+    61706
+    """
+    architecture = MODELS[name]
+    for option in options:
+        if option not in architecture.options:
+            known = ", ".join(architecture.options) or "none"
+            raise unknown_name(f"option of {name!r}", option, architecture.options, hint=f"Known: {known}.")
+    checked = _checked_shape(shape)
+    if classes < 1:
+        raise InvalidInput(f"`classes` must be at least 1; got classes={classes}.")
+    target = torch.device(device) if device is not None else torch.device("cpu")
+    is_meta = target.type == "meta"
+    with global_seed("weights", seed), torch.device("meta" if is_meta else "cpu"):
+        model = architecture.builder(classes=classes, shape=checked, **architecture.fixed, **options)
+    if is_meta:
+        return model
+    if init != "default" or init_options:
+        initialise(model, init, seed=seed, **(init_options or {}))
+    return model.to(target)
+
+
+def parameter_count(model: nn.Module) -> int:
+    """Number of weights that training can change; buffers and fixed read-outs do not count."""
+    return sum(p.numel() for p in model.parameters())
+
+
+def scaled(n: int, width: float | int) -> int:
+    """Return `n` channels times a width factor, rounded, at least one.
+
+    Examples
+    --------
+    >>> scaled(6, 0.25), scaled(64, 2)
+    (2, 128)
+    """
+    if not 0 < width < float("inf"):
+        raise InvalidInput(f"`width` must be a positive factor; got width={width}.")
+    return max(1, round(n * width))
+
+
+def require_at_least(minimum: int, **values: int) -> None:
+    """Refuse an option below its smallest meaningful value, naming it."""
+    for name, value in values.items():
+        if value < minimum:
+            raise InvalidInput(f"`{name}` must be at least {minimum}; got {name}={value}.")
+
+
+def require_side(shape: Shape, minimum: int, *, name: str) -> None:
+    """Refuse images that the poolings of an architecture would shrink to nothing."""
+    if min(shape[1:]) < minimum:
+        raise InvalidInput(
+            f"`shape` must be at least {minimum} x {minimum} pixels for {name}; got "
+            f"{shape[1]} x {shape[2]}. Resize the images or choose a network with fewer poolings."
+        )
+
+
+def require_odd(**values: int) -> None:
+    """Refuse even kernels where the padding must keep the image size."""
+    for name, value in values.items():
+        if value < 1 or value % 2 == 0:
+            raise InvalidInput(
+                f"`{name}` must be odd and positive, so that the image keeps its size; got {name}={value}."
+            )
+
+
+def _checked_shape(shape: Sequence[int]) -> Shape:
+    if len(shape) != 3 or any(side < 1 for side in shape):
+        raise InvalidInput(
+            f"`shape` must be (channels, height, width), all positive; got shape={tuple(shape)}."
+        )
+    c, h, w = (int(side) for side in shape)
+    return c, h, w

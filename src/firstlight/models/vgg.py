@@ -1,0 +1,95 @@
+"""VGG nets with and without batch norm, in CIFAR form and under torchvision's names in ImageNet form."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.shapes import Images
+from firstlight.models.building import Shape, register_model, require_at_least, require_side, scaled
+from firstlight.models.layers import dropout_slot
+
+_CHANNELS = (64, 128, 256, 512, 512)
+_CONVOLUTIONS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
+
+
+class VGG(nn.Module):
+    """Five stages of 3 x 3 convolutions, each ended by a 2 x 2 max pooling; then a classifier."""
+
+    def __init__(self, features: nn.Sequential, avgpool: nn.Module, classifier: nn.Module) -> None:
+        super().__init__()
+        self.features = features
+        self.avgpool = avgpool
+        self.classifier = classifier
+
+    def forward(self, x: Images) -> Tensor:
+        """Class scores."""
+        scores: Tensor = self.classifier(self.avgpool(self.features(x)).flatten(1))
+        return scores
+
+
+def vgg(
+    *,
+    classes: int,
+    shape: Shape,
+    depth: int,
+    batch_norm: bool,
+    form: Literal["cifar", "imagenet"] = "cifar",
+    width: float | int = 1,
+    first_width: int | None = None,
+    dropout: float = 0.0,
+) -> VGG:
+    """VGG of `depth` weight layers in its original count.
+
+    Parameters
+    ----------
+    classes : number of outputs.
+    shape : image shape, at least 32 x 32.
+    depth : 11, 13, 16 or 19.
+    batch_norm : batch norm after every convolution.
+    form : "cifar" ends in one linear layer; "imagenet" in 7 x 7 average pooling and three layers, with
+        the parameter names of torchvision, whose state dicts load unchanged.
+    width : factor on all channels and hidden units.
+    first_width : filters of the first layer alone, whatever the factor.
+    dropout : in the three-layer classifier; torchvision trains with 0.5.
+    """
+    if form not in {"cifar", "imagenet"}:
+        raise InvalidInput(f"`form` must be 'cifar' or 'imagenet'; got form={form!r}.")
+    require_side(shape, 32, name="VGG")
+    plan = [[scaled(c, width)] * n for c, n in zip(_CHANNELS, _CONVOLUTIONS[depth], strict=True)]
+    if first_width is not None:
+        require_at_least(1, first_width=first_width)
+        plan[0][0] = first_width
+    features, last = _features(shape[0], plan, batch_norm=batch_norm), plan[-1][-1]
+    if form == "cifar":
+        flat = last * (shape[1] // 32) * (shape[2] // 32)
+        return VGG(features, nn.Identity(), nn.Linear(flat, classes))
+    units = scaled(4096, width)
+    classifier = nn.Sequential(
+        nn.Linear(last * 49, units),
+        nn.ReLU(),
+        dropout_slot(dropout),
+        nn.Linear(units, units),
+        nn.ReLU(),
+        dropout_slot(dropout),
+        nn.Linear(units, classes),
+    )
+    return VGG(features, nn.AdaptiveAvgPool2d((7, 7)), classifier)
+
+
+def _features(channels: int, plan: list[list[int]], *, batch_norm: bool) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for stage in plan:
+        for width in stage:
+            layers.append(nn.Conv2d(channels, width, 3, padding=1))
+            if batch_norm:
+                layers.append(nn.BatchNorm2d(width))
+            layers.append(nn.ReLU())
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers)
+
+
+for _depth in _CONVOLUTIONS:
+    register_model(f"vgg{_depth}", depth=_depth, batch_norm=False)(vgg)
+    register_model(f"vgg{_depth}_bn", depth=_depth, batch_norm=True)(vgg)
