@@ -32,10 +32,14 @@ def mat_reader(classes: tuple[str, ...], *, files: dict[str, str]) -> Reader:
 
 def _split(file: Path, classes: tuple[str, ...]) -> StoredImages:
     from scipy.io import loadmat  # imported when needed: 100 ms
+    from scipy.io.matlab import MatReadError
 
+    damage = (
+        ValueError, TypeError, LookupError, OSError, EOFError, NotImplementedError, zlib.error, MatReadError,
+    )  # fmt: skip
     try:
         body = loadmat(file, variable_names=["X", "y"])
-    except (ValueError, TypeError, KeyError, OSError, EOFError, zlib.error, NotImplementedError) as error:
+    except damage as error:
         raise InvalidInput(
             f"{file} is truncated or no MAT file of version 5 ({error}). Get a fresh copy."
         ) from error
