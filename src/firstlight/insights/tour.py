@@ -142,7 +142,9 @@ def _first_layer(
 ) -> FirstLayerTour:
     explanation = explain_profile(models[0], train, seed=seed)
     first = explanation.profile
-    profiles = {f"seed {net.seed}": profile_of(m, train, seed=seed) for net, m in zip(nets, models, strict=True)}
+    profiles = {
+        f"seed {net.seed}": profile_of(m, train, seed=seed) for net, m in zip(nets, models, strict=True)
+    }
     starts = [spec(net.seed) for net in nets]
     initial = []
     for model in starts:
@@ -150,7 +152,8 @@ def _first_layer(
         initial.append(profile_in(layer, first.pca).energy)
     shots = nets[0].records[0]
     moved = [
-        float((n.weights["0.weight"] - n.initial["0.weight"]).norm() / n.initial["0.weight"].norm()) for n in nets
+        float((n.weights["0.weight"] - n.initial["0.weight"]).norm() / n.initial["0.weight"].norm())
+        for n in nets
     ]
     return FirstLayerTour(
         explanation=explanation,

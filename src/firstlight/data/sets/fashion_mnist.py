@@ -7,8 +7,8 @@ order, and about one in twelve of its images has other pixels than the original.
 from pathlib import Path
 
 from firstlight.core.errors import DataUnavailable
+from firstlight.core.fetching import debian_files, demand_sha256
 from firstlight.data.entries import DataSet, register_dataset
-from firstlight.data.fetching import debian_files, demand_sha256
 from firstlight.data.formats.idx import idx_reader
 from firstlight.data.stored import Splits
 

