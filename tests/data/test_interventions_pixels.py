@@ -45,7 +45,7 @@ def close(a, b, atol=1e-10):
 FITTED = {
     "channel_normalisation": ChannelNormalisation.fit,
     "zca_whitening": ZCAWhitening.fit,
-    "projection": lambda train: ComponentProjection.fit(train, 3),
+    "component_projection": lambda train: ComponentProjection.fit(train, 3),
     "amplification": Amplification.fit,
 }
 
@@ -79,7 +79,7 @@ def test_every_fitted_intervention_keeps_the_precision_and_its_input(name):
     assert torch.equal(train.x, before)
 
 
-@pytest.mark.parametrize("name", ["zca_whitening", "projection", "amplification"])
+@pytest.mark.parametrize("name", ["zca_whitening", "component_projection", "amplification"])
 def test_images_of_another_shape_are_refused(name):
     with pytest.raises(InvalidInput, match=r"fitted shape \(2, 4, 3\); got \(1, 6, 4\)"):
         FITTED[name](pictures()).transform(pictures(c=1, h=6, w=4))

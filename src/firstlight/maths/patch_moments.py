@@ -181,12 +181,11 @@ class RowProducts:
         entry = torch.arange(kw)
         apart = entry[None, :] - entry[:, None] + kw - 1  # of patch columns j and j', from 0
         for step in range(kh):
-            bands = {run: self._band(step, run) for run in self.runs[step]}
+            bands = torch.stack([self._band(step, run) for run in self.runs[step]])
+            starts = [start for start, _ in self.runs[step]]
+            stops = [stop for _, stop in self.runs[step]]
             for i in range(kh - step):
-                window = torch.zeros(2 * kw - 1, self.w, c, c, dtype=torch.float64)
-                for (start, stop), band in bands.items():
-                    if start >= i and stop <= i + self.rows:
-                        window += band
+                window = bands[starts.index(i) : stops.index(i + self.rows) + 1].sum(0)
                 sums = window.unfold(1, self.columns, 1).sum(-1)  # (apart, first column, c, c')
                 moments = sums[apart, entry[:, None]]  # (j, j', c, c')
                 second[:, i, :, :, i + step, :] = rearrange(moments, "j k c e -> c j e k")

@@ -113,8 +113,9 @@ def extract_patches(images: Num[Tensor, "n c h w"], geometry: PatchGeometry) -> 
 
     .. math:: \mathrm{conv}(x)_{k,p} = \langle W_k, x[p] \rangle .
 
-    Positions run row by row. Needs `d / (stride area)` times the memory of the images: prefer
-    :func:`mean_patches` and :func:`firstlight.maths.pca.patch_pca`, which never build the patches.
+    Positions run row by row; whole-number pixels become the default float type. Needs patch area over stride
+    area times the memory of the images: prefer :func:`mean_patches` and
+    :func:`firstlight.maths.pca.patch_pca`, which never build the patches.
 
     Examples
     --------

@@ -151,37 +151,22 @@ def image_pca(images: Tensor | Iterable[Tensor], *, center: bool = True, block: 
     >>> pca.basis.shape, pca.rank()
     (torch.Size([16, 5]), 4)
     """
-    held: list[Tensor] = []
-    second: Tensor | None = None
-    count, shift, total = 0, torch.zeros(0), torch.zeros(0)
+    scatter: _Scatter | None = None
     for part in blocks_of(images, block=block):
         rows = part.detach().cpu().flatten(1).double()
-        if count == 0:
-            shift = rows.mean(0)
-            total = torch.zeros_like(shift)
-        rows = rows - shift
-        total += rows.sum(0)
-        count += len(rows)
-        held.append(rows)
-        if count >= len(shift):  # from here on the d × d matrix is the smaller one
-            second = second if second is not None else torch.zeros(len(shift), len(shift)).double()
-            for some in held:
-                second.addmm_(some.T, some)
-            held = []
-    if count == 0:
+        scatter = scatter or _Scatter(rows.mean(0))
+        scatter.add(rows)
+    if scatter is None:
         raise InvalidInput("`images` must hold at least one block of images; got an empty iterable.")
-    _finite(total)
-    offset = total / count
-    origin = -offset if center else shift  # rows + shift - mean, or rows + shift
-    if second is not None:
-        matrix = second / count - torch.outer(offset, offset)
-        if not center:
-            matrix = matrix + torch.outer(offset + shift, offset + shift)
-        variances, basis = _principal(_finite((matrix + matrix.T) / 2))
-    else:
-        variances, basis = _principal_few(torch.cat(held) + origin)
-    mean = shift + offset if center else torch.zeros_like(shift)
-    return PCA(mean=mean, basis=basis, variances=variances, n_samples=count, n_vectors=count, centred=center)
+    variances, basis = scatter.principal(center=center)
+    return PCA(
+        mean=scatter.mean if center else torch.zeros_like(scatter.mean),
+        basis=basis,
+        variances=variances,
+        n_samples=scatter.count,
+        n_vectors=scatter.count,
+        centred=center,
+    )
 
 
 def separated_blocks(
@@ -223,6 +208,43 @@ def separated_blocks(
     gaps = values[:-1] - values[1:] > tolerance * values[:-1]
     edges = [0, *(gaps.nonzero().flatten() + 1).tolist(), len(values)]
     return list(pairwise(edges))
+
+
+class _Scatter:
+    """Vectors summed up in whichever form is smaller: themselves, or their d × d second moments."""
+
+    def __init__(self, shift: Float[Tensor, " d"]) -> None:
+        self.shift = shift  # near the mean, so that little cancels when the mean is removed
+        self.count = 0
+        self.first = torch.zeros_like(shift)
+        self.second: Tensor | None = None
+        self.held: list[Tensor] = []
+
+    @property
+    def mean(self) -> Float[Tensor, " d"]:
+        return self.shift + self.first / self.count
+
+    def add(self, rows: Float[Tensor, "n d"]) -> None:
+        rows = rows - self.shift
+        self.count += len(rows)
+        self.first += rows.sum(0)
+        self.held.append(rows)
+        d = len(self.shift)
+        if self.count >= d:
+            if self.second is None:
+                self.second = torch.zeros(d, d, dtype=torch.float64)
+            for some in self.held:
+                self.second.addmm_(some.T, some)
+            self.held = []
+
+    def principal(self, *, center: bool) -> tuple[Tensor, Tensor]:
+        offset = _finite(self.first / self.count)
+        if self.second is None:
+            return _principal_few(torch.cat(self.held) + (-offset if center else self.shift))
+        matrix = self.second / self.count - torch.outer(offset, offset)
+        if not center:
+            matrix = matrix + torch.outer(self.mean, self.mean)
+        return _principal(_finite((matrix + matrix.T) / 2))
 
 
 def _principal(matrix: Float[Tensor, "d d"]) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.record import check_same_shape, noted
+from firstlight.data.interventions.record import check_same_shape, noted, parts
 from firstlight.maths.patches import PatchGeometry, mean_patches
 from firstlight.maths.pca import PCA, image_pca
 from firstlight.maths.psd import psd_pinv
@@ -85,7 +85,7 @@ class SeparatorLabels(Result):
             raise InvalidInput(f"`ridge` must be at least 0; got ridge={ridge}.")
         pca = (image_pca(train.x) if pca is None else pca).truncated(n_components)
         labels = train if start == "true" else shuffled_labels(train, seed=seed)
-        coordinates = pca.project(train.x.flatten(1))
+        coordinates = _coordinates(train.x, pca)
         weights, bias = _plane(coordinates, 2.0 * labels.y.double() - 1, ridge)
         y = (coordinates @ weights + bias > 0).long()
         if y.min() == y.max():
@@ -101,7 +101,7 @@ class SeparatorLabels(Result):
         check_same_shape(data, self.shape)
         if data.n_classes != 2:
             raise InvalidInput(f"`data` must have 2 classes; got {data.n_classes}. Choose with `only`.")
-        scores = self.pca.project(data.x.flatten(1)) @ self.weights + self.bias
+        scores = _coordinates(data.x, self.pca) @ self.weights + self.bias
         note = noted(
             data,
             "separator_labels",
@@ -189,6 +189,10 @@ class PatchProjectionLabels(Result):
             signed=self.signed,
         )
         return data.replace(y=y, classes=classes, meta=note)
+
+
+def _coordinates(x: Tensor, pca: PCA) -> Float[Tensor, "n p"]:
+    return torch.cat([pca.project(part.flatten(1)) for part in parts(x)])
 
 
 def _magnitudes(x: Tensor, direction: Tensor, geometry: PatchGeometry, signed: bool) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.record import mapped, noted
+from firstlight.data.interventions.record import mapped, noted, parts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,15 +66,11 @@ class ChannelNormalisation(Result):
 
 def channel_statistics(x: Float[Tensor, "n c h w"]) -> tuple[Float[Tensor, " c"], Float[Tensor, " c"]]:
     """Mean and standard deviation of each channel in float64, a few images at a time."""
-    size = max(1, (1 << 21) // x[0].numel())
-    parts = [x[start : start + size] for start in range(0, len(x), size)]
-    pixels = x.numel() // x.shape[1]
-    mean = sum((part.double().sum((0, 2, 3)) for part in parts), torch.zeros(x.shape[1]).double()) / pixels
-    squares = (
-        (part.double() - mean[:, None, None]).square().sum((0, 2, 3)) for part in parts
-    )  # two passes: no cancellation
-    variance = sum(squares, torch.zeros_like(mean)) / pixels
-    return mean, variance.sqrt()
+    pixels, zeros = x.numel() // x.shape[1], torch.zeros(x.shape[1], dtype=torch.float64)
+    mean = sum((part.sum((0, 2, 3)) for part in parts(x)), zeros) / pixels
+    # a second pass, since a mean of squares minus a squared mean would cancel
+    squares = ((part - mean[:, None, None]).square().sum((0, 2, 3)) for part in parts(x))
+    return mean, (sum(squares, zeros) / pixels).sqrt()
 
 
 MNIST_NORMALISATION = ChannelNormalisation.given([0.1307], [0.3081])

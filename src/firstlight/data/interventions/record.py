@@ -1,6 +1,6 @@
 """What every intervention shares: the note it leaves and the way it walks over the pixels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,14 +17,18 @@ def noted(data: ImageData, name: str, /, **facts: Any) -> dict[str, Any]:
     return {"interventions": [*data.meta.get("interventions", []), {"name": name, **facts}]}
 
 
+def parts(x: Tensor) -> Iterator[Tensor]:
+    """A few images at a time, in float64."""
+    size = max(1, _BLOCK_ELEMENTS // x[0].numel())
+    return (x[start : start + size].double() for start in range(0, len(x), size))
+
+
 def mapped(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
     """Apply a function of float64 images block by block and give the result in the precision of `x`.
 
     The function must keep the number of images and may change their size.
     """
-    size = max(1, _BLOCK_ELEMENTS // x[0].numel())
-    parts = (x[start : start + size] for start in range(0, len(x), size))
-    return torch.cat([function(part.double()).to(x.dtype) for part in parts])
+    return torch.cat([function(part).to(x.dtype) for part in parts(x)])
 
 
 def on_vectors(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

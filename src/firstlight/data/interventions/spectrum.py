@@ -88,7 +88,9 @@ class ComponentProjection(Result):
         """Projected copy of any split."""
         check_same_shape(data, self.shape)
         project = on_vectors(lambda vectors: self.pca.reconstruct(self.pca.project(vectors)))
-        note = noted(data, "projection", n_components=self.pca.n_components, n_train=self.pca.n_samples)
+        note = noted(
+            data, "component_projection", n_components=self.pca.n_components, n_train=self.pca.n_samples
+        )
         return data.replace(x=mapped(data.x, project), meta=note)
 
 
