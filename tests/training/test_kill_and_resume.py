@@ -11,14 +11,24 @@ STEPS = "150"
 
 def start(folder: Path) -> subprocess.Popen:
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(folder), STEPS], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(SCRIPT), str(folder), STEPS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout.readline() == "started\n"
     return process
 
 
+def finish(folder: Path) -> str:
+    process = start(folder)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    return out
+
+
 def test_a_training_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
-    uninterrupted = start(tmp_path / "quiet").communicate(timeout=120)[0]
+    uninterrupted = finish(tmp_path / "quiet")
     assert len(uninterrupted.strip()) == 64
 
     rng, folder = random.Random(0), tmp_path / "killed"
@@ -32,13 +42,13 @@ def test_a_training_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
         assert process.wait(timeout=30) == -signal.SIGKILL, "the run ended before it could be killed"
     assert list(folder.glob(".scratch/*/checkpoint.safetensors"))
 
-    assert start(folder).communicate(timeout=120)[0] == uninterrupted
+    assert finish(folder) == uninterrupted
     assert not list(folder.glob(".scratch/*/checkpoint*")), "scratch files remain after the run is stored"
 
 
 def test_a_finished_training_is_fetched_and_not_done_again(tmp_path):
-    first = start(tmp_path).communicate(timeout=120)[0]
+    first = finish(tmp_path)
     stored = next(tmp_path.glob("*/run.json"))
     written = stored.stat().st_mtime_ns
-    assert start(tmp_path).communicate(timeout=120)[0] == first
+    assert finish(tmp_path) == first
     assert stored.stat().st_mtime_ns == written

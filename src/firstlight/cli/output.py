@@ -16,11 +16,14 @@ def print_table(
     from rich.text import Text
 
     table = Table(title=title, title_justify="left", header_style="bold", row_styles=list(styles or []))
-    for column in columns:
-        table.add_column(column, overflow="fold")
+    for index, column in enumerate(columns):
+        table.add_column(column, overflow="fold", no_wrap=index == 0)
     for row in rows:
         table.add_row(*(Text(cell, style=VERDICT_STYLES.get(cell, "")) for cell in row))
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:  # a pipe or a file has no width to respect
+        console.width = 160
+    console.print(table)
 
 
 def print_json(value: Any) -> None:
