@@ -1,0 +1,154 @@
+"""The command line as a person meets it: in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+FIRSTLIGHT = [sys.executable, "-m", "firstlight.cli.main"]
+
+
+def firstlight(*arguments, **environment):
+    return subprocess.run(
+        [*FIRSTLIGHT, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "FIRSTLIGHT_JOBS": "1", **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [[], ["tour"], ["train"], ["data"], ["data", "get"], ["reproduce"], ["claims"], ["runs"], ["doctor"]],
+    ids=" ".join,
+)
+def test_every_command_answers_help(command):
+    done = firstlight(*command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys, firstlight.cli.main as m; m.app(['--help'], result_action='return_value'); "
+        "print([n for n in ('torch', 'numpy', 'sklearn', 'plotly', 'numba', 'joblib') if n in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip().endswith("[]"), done.stdout[-300:] + done.stderr
+
+
+def test_version():
+    from firstlight import __version__
+
+    assert firstlight("--version").stdout.strip() == __version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["claims", "list", "--theme", "first"], "Did you mean 'first_layer'"),
+        (["reproduce", "nonsense"], "Unknown claim or theme 'nonsense'"),
+        (["reproduce", "all", "--scale", "huge"], "Unknown scale 'huge'"),
+        (["runs", "show", "abc"], "No run begins with 'abc'"),
+        (["runs", "rm"], "Name at least one run"),
+        (["tour", "--data", "cifar"], "Did you mean 'cifar10'"),
+        (["tour", "--minutes", "-1"], "`minutes` must lie in"),
+        (["tour", "--output", "no/such/folder/x.html"], "folder that exists"),
+        (["train", "--arch", "resnet19"], "Did you mean 'resnet1"),
+        (["train", "--lr", "-1", "--n", "16"], "`lr` must be positive"),
+        (["train", "--n", "999999"], "n=999999"),
+        (["data", "info", "cifra10"], "Did you mean 'cifar10'"),
+    ],
+    ids=lambda v: " ".join(v) if isinstance(v, list) else "",
+)
+def test_bad_input_gives_one_line_and_exit_code_2(arguments, message, tmp_path):
+    done = firstlight(*arguments, FIRSTLIGHT_RUNS=str(tmp_path))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("firstlight:")]
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize("arguments", [["tuor"], ["runs", "lst"], ["tour", "--minute", "3"]], ids=" ".join)
+def test_a_mistyped_command_or_option_exits_with_2(arguments):
+    done = firstlight(*arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_names_versions_and_folders(tmp_path):
+    done = firstlight("doctor", "--json", FIRSTLIGHT_DATA=str(tmp_path))
+    facts = json.loads(done.stdout)
+    assert facts["torch"].startswith("2.")
+    assert str(tmp_path) in facts["data folder"]
+
+
+def test_runs_can_be_listed_shown_and_removed(tmp_path):
+    here = {"FIRSTLIGHT_RUNS": str(tmp_path)}
+    assert "No runs" in firstlight("runs", "list", **here).stdout
+    firstlight("reproduce", "profile.invariance", **here)
+    (run,) = json.loads(firstlight("runs", "list", "--json", **here).stdout)
+    assert run["what"] == "study:first_layer/invariances"
+    shown = json.loads(firstlight("runs", "show", run["id"][:5], **here).stdout)
+    assert shown["config"]["filters"] == 64
+    (tmp_path / run["id"] / "run.json").write_text("broken")
+    assert "damaged" in firstlight("runs", "list", **here).stdout
+    broken = firstlight("runs", "show", run["id"], **here)
+    assert broken.returncode == 2
+    assert "is damaged" in broken.stderr
+    assert "removed" in firstlight("runs", "rm", run["id"][:5], **here).stdout
+
+
+def test_reproduce_prints_a_table_or_json_and_records(tmp_path):
+    here = {"FIRSTLIGHT_RUNS": str(tmp_path / "runs")}
+    table = firstlight("reproduce", "linear.thm42", "--record", str(tmp_path / "ledger"), **here)
+    assert "linear.thm42.spectral" in table.stdout
+    assert "2 reproduced" in table.stdout
+    assert (tmp_path / "ledger" / "first_layer.json").exists()
+    rows = json.loads(firstlight("reproduce", "linear.thm42", "--json", **here).stdout)
+    assert [row["verdict"] for row in rows] == ["reproduced", "reproduced"]
+
+
+def test_claims_list_as_json_holds_all_of_them():
+    rows = json.loads(firstlight("claims", "list", "--json").stdout)
+    assert len(rows) == 188
+
+
+def test_a_trained_network_is_written_and_can_be_loaded(tmp_path):
+    target = tmp_path / "model.safetensors"
+    done = firstlight(
+        "train", "--data", "photos", "--n", "64", "--epochs", "1", "--output", str(target),
+        FIRSTLIGHT_RUNS=str(tmp_path / "runs"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "test accuracy" in done.stdout
+    from firstlight import data, models
+
+    photos = data.load("photos", split="test", n=8, seed=0)
+    model = models.build("small", classes=photos.n_classes, shape=photos.shape)
+    models.load_weights(model, target)
+    assert model(photos.x).isfinite().all()
+
+
+def test_an_unwritable_runs_folder_gives_one_line(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    done = firstlight("reproduce", "profile.invariance", FIRSTLIGHT_RUNS=str(blocked / "runs"))
+    assert done.returncode == 2
+    assert "Cannot write" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_tour_ends_with_a_page_without_any_network(tmp_path):
+    done = firstlight(
+        "tour", "--data", "photos", "--n", "96", "--minutes", "0.2", "--output", str(tmp_path / "tour.html"),
+        FIRSTLIGHT_RUNS=str(tmp_path / "runs"), npm_config_offline="true",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "tour.html").read_text()
+    assert "Why these features?" in page
+    assert len(page) < 12e6
