@@ -49,10 +49,6 @@ def energy_profile(filters: Float[Tensor, "k d"], basis: Float[Tensor, "d m"]) -
     >>> energy_profile(torch.eye(3), torch.eye(3))
     tensor([1., 1., 1.])
     """
-    if filters.shape[1] != basis.shape[0]:
-        raise InvalidInput(
-            f"`filters` must have rows as long as a patch, {basis.shape[0]}; got {filters.shape[1]}."
-        )
     return (filters @ basis).square().sum(0).sqrt()
 
 

@@ -92,10 +92,16 @@ def first_convolution(model: nn.Module, images: Images) -> Convolution:
     The model is left as it was.
     """
     arguments = _caught(model, images[:1])
-    _, weight, _, stride, padding, dilation, transposed, _, groups = arguments
+    seen, weight, _, stride, padding, dilation, transposed, _, groups = arguments
     if weight.ndim != 4 or transposed:
         kind = "a transposed convolution" if transposed else f"a {weight.ndim - 2}-dimensional convolution"
         raise InvalidInput(f"the first convolution must be two-dimensional and not transposed; got {kind}.")
+    channels = weight.shape[1] * groups
+    if seen.shape[1] != channels:
+        raise InvalidInput(
+            f"the first convolution of {type(model).__name__} takes {channels} channel{'s' * (channels > 1)}, "
+            f"but these images bring {seen.shape[1]}. Choose a data set with the channels the model was made for."
+        )
     address = weight.data_ptr()
     name = next((n for n, p in model.named_parameters() if p.data_ptr() == address), "")
     return Convolution(
@@ -106,7 +112,7 @@ def first_convolution(model: nn.Module, images: Images) -> Convolution:
         padding=tuple(padding),
         dilation=tuple(dilation),
         groups=groups,
-        channels=weight.shape[1] * groups,
+        channels=channels,
     )
 
 

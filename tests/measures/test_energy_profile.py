@@ -1,0 +1,270 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from firstlight import data, models
+from firstlight.core.errors import InvalidInput
+from firstlight.maths import PatchGeometry, extract_patches, patch_pca, pearson
+from firstlight.measures import (
+    agreement,
+    band_energy,
+    component_frequencies,
+    consistency,
+    energy_profile,
+    first_convolution,
+    frequency_reading,
+    label_correlation,
+    profile_of,
+    profiles_over_time,
+    windowed,
+)
+from reference.profiles import naive_label_correlation, naive_profile
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return data.load("photos", split="train", n=60, seed=0)
+
+
+def draw(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@given(k=st.integers(1, 6), d=st.integers(1, 9), m=st.integers(1, 9), seed=st.integers(0, 99))
+def test_energy_profile_equals_definition(k, d, m, seed):
+    filters, basis = draw(k, d, seed=seed), draw(d, m, seed=seed + 1)
+    assert energy_profile(filters, basis).tolist() == pytest.approx(
+        naive_profile(filters.tolist(), basis.tolist()), rel=1e-12
+    )
+
+
+class Hidden(nn.Module):
+    """The first convolution is neither first nor named, and follows a normalisation."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.full((3, 1, 1), 0.4))
+        self.unused = nn.Conv2d(3, 9, 5)
+        self.kernel = nn.Parameter(torch.randn(8, 3, 4, 2))
+
+    def forward(self, x):
+        x = (x - self.mean) / 0.2
+        return F.conv2d(x, self.kernel, stride=(2, 1), padding=(1, 0)).mean((2, 3))
+
+
+def test_the_first_convolution_is_found_by_running_the_model(photos):
+    found = first_convolution(Hidden(), photos.x)
+    assert found.name == "kernel"
+    assert (found.size, found.stride, found.padding) == ((4, 2), (2, 1), (1, 0))
+
+
+def test_patches_are_those_that_the_layer_sees(photos):
+    model = Hidden()
+    profile = profile_of(model, photos)
+    seen = extract_patches((photos.x - 0.4) / 0.2, profile.layer.geometry).flatten(0, 1).double()
+    values, vectors = torch.linalg.eigh(torch.cov(seen.T, correction=0))
+    assert torch.allclose(profile.pca.variances, values.flip(0), rtol=1e-5)
+    naive = (model.kernel.detach().flatten(1).double() @ vectors.flip(1)).square().sum(0).sqrt()
+    top = slice(0, 3)  # separated, so their vectors are unique up to sign
+    assert torch.allclose(profile.energy[top], naive[top], rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        nn.Conv2d(3, 6, 3, groups=3, padding=1),
+        nn.Conv2d(3, 5, (1, 3), dilation=2, stride=2),
+        nn.Conv2d(3, 12, 8, stride=8),
+        nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"),
+        nn.Conv2d(3, 4, 3, padding="same", bias=False),
+    ],
+    ids=["depthwise", "dilated", "patch embedding", "reflect", "same"],
+)
+def test_every_kind_of_first_layer_has_a_profile(conv, photos):
+    profile = profile_of(nn.Sequential(conv, nn.Flatten()), photos)
+    c_in = conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1]
+    assert profile.energy.shape == (c_in,)
+    total = conv.weight.detach().double().square().sum()
+    assert profile.energy.square().sum() == pytest.approx(total.item(), rel=1e-9)
+
+
+def test_one_channel_images_work():
+    x = torch.rand(20, 1, 9, 9, generator=torch.Generator().manual_seed(0))
+    assert profile_of(nn.Conv2d(1, 4, 3), x).energy.shape == (9,)
+
+
+def test_the_model_is_left_as_it_was(photos):
+    model = models.build("small", batch_norm=True)
+    model[1].eval()
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    modes = [m.training for m in model.modules()]
+    profile_of(model, photos)
+    assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
+    assert [m.training for m in model.modules()] == modes
+    assert all(not m._forward_hooks and not m._forward_pre_hooks for m in model.modules())
+    assert all(p.grad is None for p in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (nn.Sequential(nn.Flatten(), nn.Linear(3072, 2)), "must hold a convolution"),
+        (nn.Conv2d(1, 4, 3), "takes 1 channel, but these images bring 3"),
+        (nn.Conv2d(3, 4, 57), "cannot take images of shape 3x32x32|must be at most"),
+        (nn.ConvTranspose2d(3, 4, 3), "transposed"),
+        (nn.Sequential(nn.Flatten(2), nn.Conv1d(3, 4, 3)), "1-dimensional"),
+    ],
+    ids=["no convolution", "channels", "too large", "transposed", "1d"],
+)
+def test_what_has_no_profile_is_refused(model, message, photos):
+    with pytest.raises(InvalidInput, match=message):
+        profile_of(model, photos)
+
+
+def test_subtracting_the_start_gives_the_profile_of_the_update(photos):
+    start, end = models.build("small", seed=0), models.build("small", seed=0)
+    update = 0.01 * draw(64, 3, 3, 3).float()
+    end[0].weight.data += update
+    by_model = profile_of(end, photos, subtract=start)
+    by_weight = profile_of(end, photos, subtract=start[0].weight)
+    assert torch.equal(by_model.energy, by_weight.energy)
+    assert by_model.difference
+    alone = energy_profile(update.flatten(1).double(), by_model.pca.basis)
+    assert torch.allclose(by_model.energy, alone, rtol=1e-4)
+    with pytest.raises(InvalidInput, match="has no profile"):
+        profile_of(start, photos, subtract=start)
+    with pytest.raises(InvalidInput, match="must have the shape of the layer"):
+        profile_of(start, photos, subtract=torch.zeros(1, 3, 3, 3))
+
+
+def test_energies_within_unseparated_components_do_not_depend_on_their_rotation():
+    """Isotropic noise has no preferred components: only the sum over them means anything."""
+    x = torch.rand(40, 1, 12, 12, generator=torch.Generator().manual_seed(1))
+    profile = profile_of(nn.Conv2d(1, 4, 3), x)
+    assert profile.unseparated
+    total = profile.block_energy.square().sum()
+    assert total == pytest.approx(profile.energy.square().sum().item())
+    assert sum(b - a for a, b in profile.blocks) == 9
+
+
+def test_a_window_keeps_energies_and_blocks(photos):
+    profile = profile_of(models.build("small"), photos)
+    part = windowed(profile, first=3, last=10)
+    assert torch.equal(part.energy, profile.energy[2:10])
+    assert part.blocks[0][0] == 0
+    assert part.blocks[-1][1] == 8
+    with pytest.raises(InvalidInput, match=r"1 \.\. 27"):
+        windowed(profile, first=0, last=3)
+
+
+def test_snapshots_give_profiles_over_time(photos):
+    model = models.build("small")
+    profile = profile_of(model, photos)
+    weights = torch.stack([model[0].weight.detach(), 2 * model[0].weight.detach()])
+    over = profiles_over_time(weights, profile)
+    assert torch.allclose(over[1], 2 * profile.energy, rtol=1e-6)
+    grown = profiles_over_time(weights, profile, subtract_first=True)
+    assert grown[0].abs().max() == 0
+    assert torch.allclose(grown[1], profile.energy, rtol=1e-6)
+
+
+def test_agreement_has_its_nulls(photos):
+    a, b = (profile_of(models.build("small", seed=s), photos) for s in (0, 1))
+    same, other = agreement(a, a), agreement(a, b)
+    assert same.value == pytest.approx(1.0)
+    assert same.interval.low <= 1.0
+    assert other.interval.low <= other.value <= other.interval.high
+    assert other.band == pytest.approx(2 / math.sqrt(26))
+    assert other.chance.draws.abs().mean() < 0.4
+    assert abs(other.with_random[0]) < 1
+    c = profile_of(nn.Conv2d(3, 4, 5), photos)
+    with pytest.raises(InvalidInput, match="27 and 75"):
+        agreement(a, c)
+
+
+def test_consistency_adds_the_controls_as_rows(photos):
+    profiles = {f"seed {s}": profile_of(models.build("small", seed=s), photos) for s in range(3)}
+    found = consistency(profiles)
+    assert found.names[-2:] == ("random filters", "root of variances")
+    assert found.matrix.shape == (5, 5)
+    assert found.pairs().shape == (3,)
+    first = list(profiles.values())
+    assert found.matrix[0, 1] == pytest.approx(pearson(first[0].energy, first[1].energy).item())
+    with pytest.raises(InvalidInput, match="at least 2"):
+        consistency({"one": first[0]})
+
+
+def test_frequencies_of_known_waves():
+    rows, columns = torch.meshgrid(torch.arange(8.0), torch.arange(8.0), indexing="ij")
+    flat = torch.ones(1, 1, 8, 8)
+    along = torch.cos(2 * math.pi * columns / 4)[None, None]
+    down = torch.cos(2 * math.pi * rows / 2)[None, None]
+    slant = torch.cos(2 * math.pi * (rows + columns) / 4)[None, None]
+    found = frequency_reading(torch.cat([flat, along, down, slant]))
+    assert found.radius[0] < 0.1 < found.radius[1] < found.radius[2]
+    assert found.radius[1] == pytest.approx(0.25, abs=0.05)
+    assert found.orientation[1] == pytest.approx(0.0, abs=0.01) or found.orientation[1] == pytest.approx(
+        math.pi, abs=0.01
+    )
+    assert found.orientation[2] == pytest.approx(math.pi / 2, abs=0.01)
+    assert found.orientation[3] == pytest.approx(math.pi / 4, abs=0.05)
+    assert torch.allclose(found.bands.sum(1), torch.ones(4, dtype=torch.float64))
+    assert found.bands.argmax(1).tolist() == [0, 1, 2, 2]
+    assert torch.equal(frequency_reading(-3 * along).radius, frequency_reading(3 * along).radius)
+
+
+def test_a_zero_patch_has_no_orientation_and_no_power():
+    found = frequency_reading(torch.zeros(1, 3, 3, 3))
+    assert torch.isnan(found.orientation).all()
+    assert found.bands.abs().max() == 0
+
+
+def test_components_of_photographs_run_from_coarse_to_fine(photos):
+    profile = profile_of(models.build("small"), photos)
+    radius = component_frequencies(profile).radius
+    assert radius[:5].mean() < radius[-5:].mean()
+    assert band_energy(profile).sum() == pytest.approx(1.0)
+
+
+@given(n=st.integers(4, 12), seed=st.integers(0, 50))
+def test_label_correlation_equals_definition(n, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.rand(n, 1, 5, 4, generator=generator)
+    y = torch.arange(n) % 2
+    images = data.ImageData(x, y, ("a", "b"))
+    geometry = PatchGeometry.square(2)
+    pca = patch_pca(x, geometry)
+    coordinates = pca.project(extract_patches(x, geometry).double().mean(1))
+    naive = naive_label_correlation(coordinates.tolist(), y.tolist(), 2)
+    assert torch.allclose(label_correlation(images, pca, geometry), torch.tensor(naive).double(), atol=1e-8)
+
+
+def test_label_correlation_needs_every_class():
+    images = data.ImageData(torch.rand(4, 1, 5, 5), torch.zeros(4, dtype=torch.int64), ("a", "b"))
+    with pytest.raises(InvalidInput, match="every class needs images"):
+        label_correlation(images, patch_pca(images.x, PatchGeometry.square(2)), PatchGeometry.square(2))
+
+
+def test_resnet50_with_imagenet_weights_prefers_middle_frequencies():
+    """The 7x7 stem of a really trained network: far from its start, most energy in middle components."""
+    from firstlight.core.errors import DataUnavailable
+
+    try:
+        model = models.resnet50_imagenet()
+    except DataUnavailable as reason:
+        pytest.skip(str(reason))
+    photographs = data.load("photos", split="train", n=300, seed=0).x
+    images = F.interpolate(photographs, size=64, mode="bilinear")
+    profile = profile_of(model, models.resnet50_normalised(images))
+    assert profile.energy.shape == (147,)
+    thirds = [part.mean().item() for part in profile.energy.tensor_split(3)]
+    controls = profile.controls()
+    assert abs(controls["random filters"]) < 0.2
+    peak = int(profile.energy.argmax())
+    assert 1 < peak < 98, f"the peak lies at component {peak + 1}"
+    assert thirds[2] < min(thirds[:2]), thirds
