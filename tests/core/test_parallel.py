@@ -1,11 +1,12 @@
 import os
+import sys
 
 import pytest
 import torch
 
 from firstlight.core import parallel
 from firstlight.core.errors import InvalidInput
-from firstlight.core.parallel import cpu_seconds, default_jobs, map_tasks, report_fraction
+from firstlight.core.parallel import cpu_seconds, default_jobs, map_tasks, on_cluster, report_fraction
 
 
 def test_outcomes_come_in_the_order_of_the_tasks_from_other_processes():
@@ -60,3 +61,17 @@ def test_a_senseless_number_of_jobs_is_refused(monkeypatch):
 
 def test_no_tasks_give_no_outcomes():
     assert map_tasks(lambda t: t, [], label="", show=False) == []
+
+
+def test_a_cluster_without_dask_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with (
+        pytest.raises(InvalidInput, match=r"pip install firstlight\[cluster\]"),
+        on_cluster("tcp://nowhere:1"),
+    ):
+        pass
+
+
+def test_without_a_cluster_nothing_changes():
+    with on_cluster(None):
+        assert map_tasks(lambda t: t + 1, [1, 2], label="", n_jobs=1, show=False) == [2, 3]

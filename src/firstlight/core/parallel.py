@@ -100,6 +100,24 @@ def map_tasks(
     return [outcome for outcome, _ in done]
 
 
+@contextmanager
+def on_cluster(address: str | None) -> Iterator[None]:
+    """Send the tasks of the block to a Dask cluster, such as ``tcp://scheduler:8786``; None stays here."""
+    if address is None:
+        yield
+        return
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise InvalidInput("a cluster needs Dask: `pip install firstlight[cluster]`.") from error
+    try:
+        client = Client(address, timeout=10)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"no Dask scheduler answers at {address!r} ({error}).") from error
+    with client, joblib.parallel_config(backend="dask"):
+        yield
+
+
 def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: Bar) -> Outcome:
     with _reporting(lambda done: bar.update(completed=index + done)), single_thread():
         outcome = function(task)

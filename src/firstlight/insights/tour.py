@@ -49,7 +49,7 @@ class FirstLayerTour(Result):
     consistency : correlation of all networks, controls included.
     pair : the first two networks in detail.
     steps, growth : profile of the accumulated update at snapshots of the first network.
-    bands : share of energy in low, middle and high frequency.
+    bands : share of the energy of the update (trained minus initial) in low, middle and high frequency.
     components : frequency of every component.
     moved : how far the first layer moved, relative to its start.
     filters : of the first network.
@@ -146,6 +146,7 @@ def _first_layer(
         f"seed {net.seed}": profile_of(m, train, seed=seed) for net, m in zip(nets, models, strict=True)
     }
     starts = [spec(net.seed) for net in nets]
+    update = profile_of(models[0], train, subtract=starts[0], seed=seed)
     initial = []
     for model in starts:
         layer, _ = patch_basis(model, train, n_images=8)
@@ -163,7 +164,7 @@ def _first_layer(
         pair=agreement(*list(profiles.values())[:2], seed=seed),
         steps=tuple(int(s) for s in shots["steps"]),
         growth=profiles_over_time(shots["0.weight"], first, subtract_first=True),
-        bands=band_energy(first),
+        bands=band_energy(update),
         components=component_frequencies(first),
         moved=torch.tensor(moved),
         filters=first.layer.weight,

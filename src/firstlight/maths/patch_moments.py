@@ -22,7 +22,7 @@ from torch import Tensor
 from firstlight.core.errors import InvalidInput
 from firstlight.maths.patches import PatchGeometry, check_images, extract_patches, mean_patches
 
-BLOCK_ELEMENTS = 1 << 20  # numbers in a block of images: 8 MB of float64
+BLOCK_ELEMENTS = 1 << 18  # numbers in a block of images: 2 MB of float64, what a core has near
 UNFOLDED_ELEMENTS = 1 << 22  # numbers in a block of unfolded patches
 TILE_NUMBERS = 48  # columns of a tile times channels; flat optimum between 32 and 96
 
@@ -52,7 +52,7 @@ def patch_moments(
     ----------
     images : a tensor ``n c h w``, or an iterable of such blocks of one image size.
     geometry : which patches.
-    block : images worked on at a time; by default about 8 MB of float64.
+    block : images worked on at a time; by default about 2 MB of float64.
 
     Notes
     -----
@@ -69,15 +69,15 @@ def patch_moments(
             bare = PatchGeometry(size=geometry.size, stride=geometry.stride, dilation=geometry.dilation)
             shift = padded.mean((0, 2, 3), keepdim=True)
             accumulator = RowProducts(padded.shape, bare) if bare.is_dense else Unfolded(padded.shape, bare)
-            first = torch.zeros(bare.dimension(part.shape[1]), dtype=torch.float64)
+            image_sum = torch.zeros(padded.shape[1:], dtype=torch.float64)
         padded -= shift
         accumulator.add(padded)
-        first += mean_patches(padded, bare).sum(0)
+        image_sum += padded.sum(0)
         n_images += len(part)
     if accumulator is None:
         raise InvalidInput("`images` must hold at least one block of images; got an empty iterable.")
     n_vectors = n_images * positions[0] * positions[1]
-    mean = first / n_images
+    mean = mean_patches(image_sum[None] / n_images, bare)[0]  # taking patches and averaging commute
     covariance = accumulator.total() / n_vectors - torch.outer(mean, mean)
     offset = shift.flatten().repeat_interleave(geometry.size[0] * geometry.size[1])
     return Moments(

@@ -25,8 +25,8 @@ def _learned(layer: FirstLayerTour) -> str:
     pairs = layer.consistency.pairs()
     agree = "agree" if pairs.min() > layer.consistency.band else "do not agree beyond chance"
     return (
-        f"The first layer put {low:.0%} of its energy into coarse, {middle:.0%} into middle and {high:.0%} into "
-        f"fine patterns. Networks from different seeds {agree}: their profiles correlate at "
+        f"Training put {low:.0%} of what it changed in the first layer into coarse, {middle:.0%} into middle and "
+        f"{high:.0%} into fine patterns. Networks from different seeds {agree}: their profiles correlate at "
         f"{pairs.min():.2f} or more, where unrelated profiles stay below {layer.consistency.band:.2f}."
     )
 
