@@ -83,12 +83,14 @@ def map_tasks(
     -----
     Inside ``joblib.parallel_config(backend="dask")`` the same call runs on that cluster.
     """
-    jobs = min(n_jobs or default_jobs(), max(len(tasks), 1))
+    elsewhere = "dask" in type(joblib.parallel.get_active_backend()[0]).__name__.lower()
+    jobs = -1 if elsewhere else min(n_jobs or default_jobs(), max(len(tasks), 1))
     watched = is_watched() if show is None else show
     with progress(label, total=len(tasks), unit="done", show=watched) as bar:
         if jobs == 1:
             return [_run_here(function, task, index, bar) for index, task in enumerate(tasks)]
-        with tempfile.TemporaryDirectory(prefix="firstlight-") if watched else nullcontext() as folder:
+        heard = watched and not elsewhere  # heartbeats are files, which another machine does not share
+        with tempfile.TemporaryDirectory(prefix="firstlight-") if heard else nullcontext() as folder:
             calls = (
                 joblib.delayed(_run_there)(function, task, f"{folder}/{index}" if folder else None)
                 for index, task in enumerate(tasks)
