@@ -1,5 +1,5 @@
 """Closed forms that the papers prove, as functions of time."""
 
-from firstlight.theory import first_layer, least_squares
+from firstlight.theory import first_layer, identity, least_squares
 
-__all__ = ["first_layer", "least_squares"]
+__all__ = ["first_layer", "identity", "least_squares"]
