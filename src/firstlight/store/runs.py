@@ -141,7 +141,12 @@ class Store:
                 what=body["what"], config=decode(body["config"], {}), data=body["data"], code=body["code"]
             )
             result = decode(body["result"], arrays)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError, StoreProblem) as error:
+        except StoreProblem as error:
+            raise StoreProblem(
+                f"Run {id} cannot be read: {error}. Use that version, or remove it with "
+                f"`firstlight runs rm {id}`."
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else error
             raise StoreProblem(
                 f"Run {id} is damaged ({reason}). It was not used; remove it with `firstlight runs rm {id}`."

@@ -59,7 +59,7 @@ class RandomLabels:
         dataset: str = "cifar10"
         pair: str = "cats_dogs"
         n_images: int = 500
-        epochs: int = 60
+        epochs: int = 120  # 60 left a quarter of the random labels of two classes unlearned
         batch_size: int = 32
         n_seeds: int = 2
         model: str = "small"
