@@ -1,6 +1,5 @@
 """What a network learned, measured without knowing who trained it."""
 
-# first layer
 from firstlight.measures.consistency import Agreement, Consistency, agreement, consistency
 from firstlight.measures.energy_profile import (
     Profile,
@@ -11,6 +10,8 @@ from firstlight.measures.energy_profile import (
     profiles_over_time,
     windowed,
 )
+from firstlight.measures.feature_matrix import feature_matrix
+from firstlight.measures.filter_faults import FilterFaults, filter_faults
 from firstlight.measures.first_convolution import Convolution, first_convolution
 from firstlight.measures.frequency import (
     FrequencyReading,
@@ -20,22 +21,32 @@ from firstlight.measures.frequency import (
     frequency_reading,
 )
 from firstlight.measures.label_correlation import label_correlation
+from firstlight.measures.layer_change import LayerChange, layer_changes
+from firstlight.measures.patch_agop import LayerGradients, PatchAgop, patch_agop
 
 __all__ = [
     "Agreement",
     "Consistency",
     "Convolution",
+    "FilterFaults",
     "FrequencyReading",
+    "LayerChange",
+    "LayerGradients",
+    "PatchAgop",
     "Profile",
     "agreement",
     "band_energy",
     "component_frequencies",
     "consistency",
     "energy_profile",
+    "feature_matrix",
+    "filter_faults",
     "filter_frequencies",
     "first_convolution",
     "frequency_reading",
     "label_correlation",
+    "layer_changes",
+    "patch_agop",
     "patch_basis",
     "profile_in",
     "profile_of",
