@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -28,7 +27,6 @@ from firstlight.measures.model_outputs import (
 )
 from firstlight.measures.model_state import evaluating
 
-Outputs = Literal["auto", "exact"]
 N_IMAGES = 512
 _BLOCK_ELEMENTS = 24_000_000  # of all layers' outputs: about 300 MB for a forward pass that keeps them
 
@@ -110,7 +108,7 @@ def patch_agop(
     data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]],
     *,
     layers: str | Sequence[str] = "all",
-    outputs: Outputs = "auto",
+    outputs: str = "auto",
     output: OutputName = None,
     n_images: int = N_IMAGES,
     seed: int = 0,
@@ -208,7 +206,7 @@ def patch_agop(
 
 
 def _forward(
-    model: nn.Module, taps: Taps, images: Tensor, sums: Accumulators, outputs: Outputs, output: OutputName
+    model: nn.Module, taps: Taps, images: Tensor, sums: Accumulators, outputs: str, output: OutputName
 ) -> tuple[Tensor, Directions]:
     taps.forget()
     result = checked_output(model(images), output, n=len(images))
