@@ -158,7 +158,7 @@ def ansatz_of(
 def _rows(
     layer: LayerGradients, start: LayerGradients | None, *, draws: int, seed: int
 ) -> Iterator[AnsatzRow]:
-    trained = Sandwich.of(layer.filters)
+    trained = Sandwich.of(layer.reduced)
     yield _compared(layer, trained, TRAINED, None, draws, seed)
     if start is None:
         return
@@ -167,7 +167,7 @@ def _rows(
             f"`initial` must have the architecture of the model; layer {layer.name!r} has "
             f"{tuple(start.filters.shape)} instead of {tuple(layer.filters.shape)}."
         )
-    initial = Sandwich.of(start.filters)
+    initial = Sandwich.of(start.reduced)
     yield _compared(start, initial, INITIAL, None, draws, seed)
     yield _compared(layer, trained, CROSSED, initial, draws, seed)
     yield _filter_row(layer, trained, initial)

@@ -1,5 +1,6 @@
 """The feature matrix of a layer: which directions of a patch its filters respond to."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -51,7 +52,6 @@ def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"
 
     Examples
     --------
-    >>> import torch
     >>> layer = nn.Conv2d(1, 2, 1, bias=False)
     >>> layer.weight.data = torch.tensor([3.0, 4.0]).reshape(2, 1, 1, 1)
     >>> feature_matrix(layer)
@@ -65,6 +65,14 @@ def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"
     filters = grouped_filters(layer)
     matrices = filters.mT @ filters
     return matrices[0] if len(matrices) == 1 else matrices
+
+
+def range_basis(filters: Float[Tensor, "g k d"]) -> Float[Tensor, "g k d"] | None:
+    """Orthonormal columns that span all outputs of a layer with k > d, or None if k <= d."""
+    if filters.shape[1] <= filters.shape[2]:
+        return None
+    basis: Tensor = torch.linalg.qr(filters)[0]
+    return basis
 
 
 def measurable_layers(model: nn.Module, names: str | tuple[str, ...]) -> dict[str, Layer]:

@@ -1,4 +1,4 @@
-"""Sums of outer products of gradients, one k x k matrix per layer, group and set of images."""
+"""Sums of outer products of gradients, one small matrix per layer, group and set of images."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.measures.feature_matrix import Layer
+from firstlight.measures.feature_matrix import Layer, grouped_filters, range_basis
 from firstlight.measures.model_outputs import Directions
 
 N_SETS = 8  # disjoint sets of images: what a standard error is estimated from
@@ -30,15 +30,21 @@ class Accumulators:
     def __init__(self, layers: Mapping[str, Layer], *, generator: torch.Generator) -> None:
         self.layers = dict(layers)
         self.generator = generator
-        self._groups = {n: 1 if isinstance(m, nn.Linear) else m.groups for n, m in layers.items()}
-        entries = sum(m.weight.shape[0] ** 2 // self._groups[n] for n, m in layers.items())
-        self.n_sets = max(2, min(N_SETS, _BYTES // (4 * max(entries, 1))))
+        filters = {name: grouped_filters(layer) for name, layer in layers.items()}
+        self._bases = {name: range_basis(rows) for name, rows in filters.items()}
+        self._sizes = {
+            name: (g, k, min(k, d)) for name, (g, k, d) in ((n, w.shape) for n, w in filters.items())
+        }
+        self._groups = {name: size[0] for name, size in self._sizes.items()}
+        entries = sum(g * r * r for g, _, r in self._sizes.values())
+        self.n_sets = max(2, min(N_SETS, _BYTES // (8 * max(entries, 1))))
         self.counts = torch.zeros(self.n_sets, dtype=torch.float64)
         self.reached: set[str] = set()
         self.output_layers: set[str] = set()
         self.directions: Directions | None = None
         self.n_outputs = 0
         self._sums: dict[str, Tensor] = {}
+        self._squares: dict[str, Tensor] = {}
         self._bounds: list[tuple[int, int, int]] = []
         self._identity: tuple[str, int] | None = None
         self._dealt = 0
@@ -78,36 +84,43 @@ class Accumulators:
             self._add_identity(identity[0])
 
     def receive(self, name: str, call: int, gradient: Tensor) -> None:
-        """Add the outer products of one gradient, image by image in turn."""
+        """Add the outer products of one gradient, set by set."""
         self.reached.add(name)
         if (name, call) == self._identity:  # its sum over all outputs is the identity: already added
             return
-        sums = self._sums_of(name, gradient)
+        sums, squares = self._sums_of(name, gradient)
         for index, start, stop in self._bounds:
             rows = _rows(gradient[start:stop], self._groups[name], is_linear=self._is_linear(name))
+            squares += rows.square().sum(2)
+            if (basis := self._bases[name]) is not None:
+                rows = basis.to(rows).mT @ rows
             sums[index].baddbmm_(rows, rows.mT)
 
-    def parts(self, name: str) -> Float[Tensor, "s g k k"]:
+    def parts(self, name: str) -> Float[Tensor, "s g r r"]:
         """Sums of one layer, in float64 on the CPU."""
         found = self._sums.pop(name).double().cpu()
         return (found + found.mT) / 2  # rounding leaves the products lopsided in the last bit
 
+    def sensitivity(self, name: str) -> Float[Tensor, "g k"]:
+        """Squared gradient at each output of a layer, summed over positions and outputs, by image."""
+        return self._squares[name].double().cpu() / self.counts.sum()
+
     def _add_identity(self, name: str) -> None:
-        weight = self.layers[name].weight
-        sums = self._sums_of(name, weight)
+        sums, squares = self._sums_of(name, self.layers[name].weight)
         for index, start, stop in self._bounds:
             sums[index].diagonal(dim1=-2, dim2=-1).add_(stop - start)
+            squares += stop - start
 
     def _is_linear(self, name: str) -> bool:
         return isinstance(self.layers[name], nn.Linear)
 
-    def _sums_of(self, name: str, like: Tensor) -> Tensor:
+    def _sums_of(self, name: str, like: Tensor) -> tuple[Tensor, Tensor]:
         if name not in self._sums:
-            groups, k = self._groups[name], self.layers[name].weight.shape[0]
             dtype = torch.promote_types(like.dtype, torch.float32)
-            shape = (self.n_sets, groups, k // groups, k // groups)
-            self._sums[name] = torch.zeros(shape, dtype=dtype, device=like.device)
-        return self._sums[name]
+            groups, k, r = self._sizes[name]
+            self._sums[name] = torch.zeros(self.n_sets, groups, r, r, dtype=dtype, device=like.device)
+            self._squares[name] = torch.zeros(groups, k, dtype=dtype, device=like.device)
+        return self._sums[name], self._squares[name]
 
 
 def _rows(gradient: Tensor, groups: int, *, is_linear: bool) -> Float[Tensor, "g k m"]:

@@ -71,17 +71,27 @@ def output_directions(
         return known
     if exact or n_outputs <= N_EXACT:
         if last_weight is not None and last_weight.ndim == 2 and last_weight.shape[1] < n_outputs:
-            return Directions(_leading(last_weight, last_weight.shape[1]), 0)
+            return Directions(_spanned(last_weight), 0)
         return Directions(torch.eye(n_outputs, dtype=torch.float64), 0)
     if last_weight is None or last_weight.ndim != 2:
         return Directions(torch.zeros(0, n_outputs, dtype=torch.float64), N_LEADING + N_RANDOM)
     return Directions(_leading(last_weight, N_LEADING), N_RANDOM)
 
 
+def _spanned(weight: Tensor) -> Tensor:
+    rows: Tensor = torch.linalg.qr(weight.detach().double().cpu())[0].T.contiguous()
+    return rows
+
+
 def _leading(weight: Tensor, count: int) -> Tensor:
-    u, _, _ = torch.linalg.svd(weight.detach().double().cpu(), full_matrices=False)
-    directions: Tensor = u[:, :count].T.contiguous()
-    return directions
+    """Leading left singular vectors, as rows, from the smaller Gram matrix."""
+    w = weight.detach().double().cpu()
+    if w.shape[0] <= w.shape[1]:
+        vectors = torch.linalg.eigh(w @ w.T)[1][:, -count:]
+    else:
+        vectors = torch.linalg.qr(w @ torch.linalg.eigh(w.T @ w)[1][:, -count:])[0]
+    rows: Tensor = vectors.T.contiguous()
+    return rows
 
 
 def checked_output(result: Any, output: OutputName, *, n: int) -> Tensor:

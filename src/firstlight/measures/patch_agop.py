@@ -12,7 +12,12 @@ from firstlight.core.progress import progress
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_matrix import grouped_filters, measurable_layers, unmeasured_layers
+from firstlight.measures.feature_matrix import (
+    grouped_filters,
+    measurable_layers,
+    range_basis,
+    unmeasured_layers,
+)
 from firstlight.measures.gradient_accumulators import Accumulators
 from firstlight.measures.hooks import Taps, tapped
 from firstlight.measures.model_outputs import (
@@ -35,6 +40,10 @@ _BLOCK_ELEMENTS = 24_000_000  # of all layers' outputs: about 300 MB for a forwa
 class LayerGradients(Result):
     r"""Filters of a layer and the covariance of the gradients at its output.
 
+    A layer with more filters than inputs (k > d) responds in a subspace of its outputs only. Gradients
+    count as far as they lie in it: they are kept in an orthonormal basis U of that subspace, r = min(k, d)
+    coordinates instead of k, and :math:`U^\top W` takes the place of W.
+
     Parameters
     ----------
     name : of the layer in the model.
@@ -43,25 +52,34 @@ class LayerGradients(Result):
     parts : :math:`\sum g g^\top` over positions and outputs, for disjoint sets of images; their sum over
         all images divided by the number of images is Q.
     counts : images in each of these sets.
+    sensitivity : mean over images of the summed squared gradient at the output of each filter.
     is_output : whether it gives the model's outputs. Its Q is the identity by definition.
     """
 
     name: str
     filters: Float[Tensor, "g k d"]
     shape: tuple[int, ...]
-    parts: Float[Tensor, "s g k k"]
+    parts: Float[Tensor, "s g r r"]
     counts: Float[Tensor, " s"]
+    sensitivity: Float[Tensor, "g k"]
     is_output: bool
 
     @property
-    def covariance(self) -> Float[Tensor, "g k k"]:
+    def covariance(self) -> Float[Tensor, "g r r"]:
         """Q, the back-propagated covariance: mean over images, sum over positions and outputs."""
         return self.parts.sum(0) / self.counts.sum()
 
     @property
+    def reduced(self) -> Float[Tensor, "g r d"]:
+        r"""W, or :math:`U^\top W` for a layer with more filters than inputs."""
+        basis = range_basis(self.filters)
+        return self.filters if basis is None else basis.mT @ self.filters
+
+    @property
     def agop(self) -> Float[Tensor, "g d d"]:
         r"""The average gradient outer product :math:`W^\top Q W`, one matrix per group."""
-        return self.filters.mT @ self.covariance @ self.filters
+        reduced = self.reduced
+        return reduced.mT @ self.covariance @ reduced
 
     @property
     def feature_matrix(self) -> Float[Tensor, "g d d"]:
@@ -122,10 +140,11 @@ def patch_agop(
                       = W^\top Q W, \qquad Q = \frac1n \sum_x \sum_p \sum_o g g^\top
 
     A layer is linear in each patch of its input h, so the gradient with respect to a patch is
-    :math:`W^\top g`, with g the gradient at the layer's output there: only k x k matrices are summed,
-    whatever padding, stride, dilation or bias. Patches count as independent although they overlap; of
-    a residual block only the path through the layer counts; a module that is used twice sums over both
-    uses; with groups there is one matrix each. The model runs in evaluation mode and is left as it was.
+    :math:`W^\top g`, with g the gradient at the layer's output there: only k x k matrices are summed
+    (d x d where k > d), whatever padding, stride, dilation or bias. Patches count as independent although
+    they overlap; of a residual block only the path through the layer counts; a module that is used twice
+    sums over both uses; with groups there is one matrix each. The model runs in evaluation mode and is
+    left as it was.
 
     Parameters
     ----------
@@ -158,7 +177,7 @@ def patch_agop(
     >>> model = nn.Sequential(layer, nn.Flatten(), nn.Linear(2, 1, bias=False))
     >>> model[2].weight.data = torch.ones(1, 2)
     >>> patch_agop(model, torch.ones(5, 1, 1, 1))["0"].agop
-    tensor([[[49.]]], dtype=torch.float64)
+    tensor([[[49.0000]]], dtype=torch.float64)
     """
     if outputs not in ("auto", "exact"):
         raise InvalidInput(f"`outputs` must be 'auto' or 'exact'; got {outputs!r}.")
@@ -192,6 +211,7 @@ def patch_agop(
                 shape=tuple(layer.weight.shape[1:]),
                 parts=sums.parts(name),
                 counts=sums.counts.clone(),
+                sensitivity=sums.sensitivity(name),
                 is_output=name in sums.output_layers,
             )
             for name, layer in measured.items()

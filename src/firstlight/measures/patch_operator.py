@@ -14,7 +14,7 @@ from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.maths import PatchGeometry, extract_patches, pearson, psd_sqrt
 from firstlight.maths.sandwich import Sandwich
-from firstlight.measures.feature_matrix import measurable_layers
+from firstlight.measures.feature_matrix import measurable_layers, range_basis
 from firstlight.measures.hooks import layer_inputs
 from firstlight.measures.model_outputs import run
 from firstlight.measures.model_state import evaluating
@@ -118,6 +118,8 @@ def _maps_of(
 ) -> LayerMaps:
     grouped = rearrange(z, "n (g k) h w -> n g k h w", g=len(layer.filters))
     features = z.square().sum(1).sqrt()
+    if (basis := range_basis(layer.filters)) is not None:
+        grouped = torch.einsum("ngkhw,gkr->ngrhw", grouped, basis)
     weighted = torch.einsum("ngkhw,gkl,nglhw->nhw", grouped, layer.covariance, grouped)
     gradients = weighted.clamp(min=0).sqrt()
     h, w = features.shape[1:]
@@ -186,7 +188,7 @@ def top_eigenvectors(layer: LayerGradients, *, kind: str = "gradients", count: i
     """
     if kind not in ("features", "gradients"):
         raise InvalidInput(f"`kind` must be 'features' or 'gradients'; got {kind!r}.")
-    sandwich = Sandwich.of(layer.filters)
+    sandwich = Sandwich.of(layer.reduced)
     roots = sandwich.squares.sqrt()
     right = sandwich.right / torch.where(roots > 0, roots, 1.0)[:, None, :]
     if kind == "features":

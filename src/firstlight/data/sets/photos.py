@@ -40,7 +40,7 @@ def crops() -> Splits:
     Position and scale of a crop are drawn from a fixed seed: they are part of the data set. Each half is
     cut out before anything is resized, so that no pixel has a part in both splits.
     """
-    halves = [_halves(_pixels(name)) for name in CLASSES]
+    halves = [halves_of(name) for name in CLASSES]
     return {
         split: _split([pair[i] for pair in halves], split, count)
         for i, (split, count) in enumerate(COUNTS.items())
@@ -78,6 +78,11 @@ def _places(shape: tuple[int, ...], split: str, count: int) -> list[tuple[int, i
 def _crop(half: np.ndarray, top: int, left: int, side: int) -> np.ndarray:
     cut = half[top : top + side, left : left + side]
     return np.asarray(Image.fromarray(cut).resize((SIDE, SIDE), Image.Resampling.BOX))
+
+
+def halves_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Left and right half of a photograph, ``h w c`` bytes: what training and test images are cut from."""
+    return _halves(_pixels(name))
 
 
 def _halves(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
