@@ -1,7 +1,8 @@
 """How far the feature matrix of a layer points where the network's gradients point."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -92,10 +93,14 @@ class Ansatz(Result):
         return tuple(dict.fromkeys(row.layer for row in self.rows))
 
     def values(self, pair: str, what: str = "pearson", *, hidden: bool = False) -> Float[Tensor, " layers"]:
-        """One number per layer: "pearson", "cosine", "isotropy", "excess", or the mean of a null."""
-        return torch.tensor(
-            [_number(row, what) for row in self.pair(pair, hidden=hidden)], dtype=torch.float64
-        )
+        """One number per layer: "pearson", "cosine", "isotropy", "excess", or the mean of a null.
+
+        NaN where a layer has none, in the order of `layers`; `hidden` as for :meth:`pair`.
+        """
+        outputs = {row.layer for row in self.rows if row.is_output}
+        found = {row.layer: _number(row, what) for row in self.pair(pair)}
+        kept = [name for name in self.layers if not (hidden and name in outputs)]
+        return torch.tensor([found.get(name, float("nan")) for name in kept], dtype=torch.float64)
 
 
 def ansatz(
@@ -142,10 +147,11 @@ def ansatz_of(
     rows: list[AnsatzRow] = []
     skipped = dict(trained.skipped)
     for layer in trained.layers:
-        try:
-            rows += _rows(layer, starts.get(layer.name), draws=draws, seed=seed)
-        except Undefined as reason:
-            skipped[layer.name] = str(reason)
+        for pair, compare in _comparisons(layer, starts.get(layer.name), draws=draws, seed=seed):
+            try:
+                rows.append(compare())
+            except Undefined as reason:
+                skipped[layer.name if pair == TRAINED else f"{layer.name} ({pair})"] = str(reason)
     return Ansatz(
         rows=tuple(rows),
         n_images=trained.n_images,
@@ -155,11 +161,11 @@ def ansatz_of(
     )
 
 
-def _rows(
+def _comparisons(
     layer: LayerGradients, start: LayerGradients | None, *, draws: int, seed: int
-) -> Iterator[AnsatzRow]:
+) -> Iterator[tuple[str, Callable[[], AnsatzRow]]]:
     trained = Sandwich.of(layer.reduced)
-    yield _compared(layer, trained, TRAINED, None, draws, seed)
+    yield TRAINED, partial(_compared, layer, trained, TRAINED, None, draws, seed)
     if start is None:
         return
     if start.filters.shape != layer.filters.shape:
@@ -168,9 +174,9 @@ def _rows(
             f"{tuple(start.filters.shape)} instead of {tuple(layer.filters.shape)}."
         )
     initial = Sandwich.of(start.reduced)
-    yield _compared(start, initial, INITIAL, None, draws, seed)
-    yield _compared(layer, trained, CROSSED, initial, draws, seed)
-    yield _filter_row(layer, trained, initial)
+    yield INITIAL, partial(_compared, start, initial, INITIAL, None, draws, seed)
+    yield CROSSED, partial(_compared, layer, trained, CROSSED, initial, draws, seed)
+    yield FILTERS, partial(_filter_row, layer, trained, initial)
 
 
 def _compared(

@@ -27,6 +27,13 @@ PHOTOGRAPHS = {
     "tissue": ("skimage", "data/ihc.png"),
 }
 CLASSES = tuple(PHOTOGRAPHS)
+LICENCE = (
+    "china and flower CC BY 2.0; cat and coffee CC0; astronaut, rocket and tissue without known "
+    "restrictions; motorcycle from the Middlebury 2014 benchmark, no licence stated. "
+    "Read where they are installed, never copied."
+)
+WHERE = "installed with scikit-learn and scikit-image"
+FORMATS = "nothing: it comes with the installation"
 SIDE = 32
 SIDES = (32, 48, 64, 96)  # side of the square that becomes 32 x 32: four scales for variety
 FLAT = 6.0  # standard deviation, of 255, below which a crop counts as empty
@@ -114,12 +121,8 @@ def photos() -> DataSet:
         shape=(3, SIDE, SIDE),
         classes=CLASSES,
         counts={split: count * len(CLASSES) for split, count in COUNTS.items()},
-        licence=(
-            "china and flower CC BY 2.0; cat and coffee CC0; astronaut, rocket and tissue without known "
-            "restrictions; motorcycle from the Middlebury 2014 benchmark, no licence stated. "
-            "Read where they are installed, never copied."
-        ),
-        where="installed with scikit-learn and scikit-image",
-        formats="nothing: it comes with the installation",
+        licence=LICENCE,
+        where=WHERE,
+        formats=FORMATS,
         embedded=crops,
     )

@@ -8,7 +8,7 @@ from PIL import Image
 
 from firstlight.core.seeds import generator_from
 from firstlight.data.entries import DataSet, register_dataset
-from firstlight.data.sets.photos import CLASSES, halves_of, photos
+from firstlight.data.sets.photos import CLASSES, FORMATS, LICENCE, WHERE, halves_of
 from firstlight.data.stored import Splits, StoredImages, stored_images
 
 SIDE = 224
@@ -41,15 +41,14 @@ def _crop(half: np.ndarray, generator: torch.Generator) -> np.ndarray:
 @register_dataset
 def photos224() -> DataSet:
     """Describe the photographs for networks that take large images."""
-    small = photos()
     return DataSet(
         name="photos224",
         summary="large crops of the eight photographs, for networks trained on ImageNet",
         shape=(3, SIDE, SIDE),
         classes=CLASSES,
         counts={split: count * len(CLASSES) for split, count in COUNTS.items()},
-        licence=small.licence,
-        where=small.where,
-        formats=small.formats,
+        licence=LICENCE,
+        where=WHERE,
+        formats=FORMATS,
         embedded=crops,
     )
