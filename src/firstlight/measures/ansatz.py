@@ -240,7 +240,7 @@ def _errors(layer: LayerGradients, sandwich: Sandwich, other: Sandwich | None) -
         return 0.0, 0.0
     if len(sets) < 2:
         return float("nan"), float("nan")
-    whole = layer.parts.sum(0)
+    whole = layer.parts.sum(0, dtype=torch.float64)
     rest = torch.stack([sandwich.inner(whole - layer.parts[i]) for i in sets])
     try:
         found = sandwich.similarity(rest, other)

@@ -97,9 +97,11 @@ class Accumulators:
             sums[index].baddbmm_(rows, rows.mT)
 
     def parts(self, name: str) -> Float[Tensor, "s g r r"]:
-        """Sums of one layer, in float64 on the CPU."""
-        found = self._sums.pop(name).double().cpu()
-        return (found + found.mT) / 2  # rounding leaves the products lopsided in the last bit
+        """Sums of one layer, on the CPU; the sum itself is given away."""
+        found = self._sums.pop(name).cpu()
+        for part in found:  # rounding leaves the products lopsided in the last bit
+            part.copy_((part + part.mT) / 2)
+        return found
 
     def sensitivity(self, name: str) -> Float[Tensor, "g k"]:
         """Squared gradient at each output of a layer, summed over positions and outputs, by image."""

@@ -49,8 +49,8 @@ class LayerGradients(Result):
     name : of the layer in the model.
     filters : rows W, group by group.
     shape : of one filter: (channels, height, width) for a convolution, (inputs,) for a linear layer.
-    parts : :math:`\sum g g^\top` over positions and outputs, for disjoint sets of images; their sum over
-        all images divided by the number of images is Q.
+    parts : :math:`\sum g g^\top` over positions and outputs, for disjoint sets of images, in the precision
+        of the model; their sum over all images divided by the number of images is Q.
     counts : images in each of these sets.
     sensitivity : mean over images of the summed squared gradient at the output of each filter.
     is_output : whether it gives the model's outputs. Its Q is the identity by definition.
@@ -67,7 +67,7 @@ class LayerGradients(Result):
     @property
     def covariance(self) -> Float[Tensor, "g r r"]:
         """Q, the back-propagated covariance: mean over images, sum over positions and outputs."""
-        return self.parts.sum(0) / self.counts.sum()
+        return self.parts.sum(0, dtype=torch.float64) / self.counts.sum()
 
     @property
     def reduced(self) -> Float[Tensor, "g r d"]:

@@ -54,7 +54,7 @@ def verdict(ansatz: Ansatz) -> str:
     null = sum(float(row.null_pearson.mean()) for row in rows) / len(rows)
     word = "more than" if mean > null + 0.02 else "no more than" if mean > null - 0.02 else "less than"
     return (
-        f"Filters and gradients correlate at {mean:.2f} on average over {_count(len(rows), 'hidden layer')}, {word} "
+        f"Filters and gradients correlate at {mean:.2f} on average over {count(len(rows), 'hidden layer')}, {word} "
         f"gradients turned in random directions would ({null:.2f}); {above} of {len(rows)} lie above their null."
     )
 
@@ -62,9 +62,9 @@ def verdict(ansatz: Ansatz) -> str:
 def reading(row: AnsatzRow) -> str:
     """What one layer's correlation says, in plain words."""
     if row.is_output:
-        return f"{row.layer} gives the outputs; its correlation is 1 by definition."
+        return f"Layer {row.layer} gives the outputs; its correlation is 1 by definition."
     low, high = float(row.null_pearson.min()), float(row.null_pearson.max())
-    sure = f" ± {row.pearson_error:.2f}" if math.isfinite(row.pearson_error) else ""
+    sure = f" ± {max(2 * row.pearson_error, 0.01):.2f}" if math.isfinite(row.pearson_error) else ""
     if row.pearson > high:
         against = "above what chance directions give: its filters point where the outputs are sensitive"
     elif row.pearson < low:
@@ -76,7 +76,7 @@ def reading(row: AnsatzRow) -> str:
         if row.pearson > USUAL
         else "below the 0.9 of most trained networks"
     )
-    return f"{row.layer}: {row.pearson:.2f}{sure}, {usual}; {against} ({low:.2f} to {high:.2f})."
+    return f"Layer {row.layer}: {row.pearson:.2f}{sure}, {usual}; {against} ({low:.2f} to {high:.2f})."
 
 
 def _correlation(found: Ansatz) -> Section:
@@ -105,7 +105,7 @@ def _correlation(found: Ansatz) -> Section:
 
 
 def _numbers(found: Ansatz) -> str:
-    text = f"{_count(found.n_images, 'image')}, {found.method}."
+    text = f"{count(found.n_images, 'image')}, {found.method}."
     for pair in (TRAINED, INITIAL, CROSSED, FILTERS):
         values = found.values(pair, hidden=True)
         values = values[values.isfinite()]
@@ -250,7 +250,14 @@ def _row_pair(one: LayerMaps, shown: Tensor) -> Tensor:
     return torch.cat(rows)
 
 
-def _count(n: int, noun: str) -> str:
+def count(n: int, noun: str) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> count(1, "image"), count(2, "image")
+    ('1 image', '2 images')
+    """
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 

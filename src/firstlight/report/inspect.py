@@ -7,7 +7,7 @@ import torch
 from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid
 from firstlight.insights.inspect import Inspection
 from firstlight.measures import LayerChange, Profile
-from firstlight.report.ansatz import ansatz_sections, verdict
+from firstlight.report.ansatz import ansatz_sections, count, verdict
 from firstlight.report.page import Page, Panel, Section
 
 
@@ -33,8 +33,9 @@ def _what(found: Inspection) -> str:
     convolutions = sum("Conv" in layer.kind for layer in found.layers)
     shape = " x ".join(str(side) for side in found.image_shape)
     text = (
-        f"{found.name} has {found.n_parameters:,} parameters in {convolutions} convolutions and "
-        f"{len(found.layers) - convolutions} linear layers; it was shown {found.n_images} images of {shape}."
+        f"{found.name} has {found.n_parameters:,} parameters, {count(convolutions, 'convolution')} and "
+        f"{count(len(found.layers) - convolutions, 'linear layer')}; it was shown "
+        f"{count(found.n_images, 'image')} of {shape}."
     )
     if math.isfinite(found.accuracy):
         text += (
@@ -65,7 +66,7 @@ def _model(found: Inspection) -> Section:
         y="weights",
         height=320,
     )
-    figure.plot["layout"]["yaxis"]["type"] = "log"
+    _logarithmic(figure)
     figure.table["kind"] = [layer.kind for layer in found.layers]
     figure.table["shape"] = [" x ".join(map(str, layer.shape)) for layer in found.layers]
     return Section(
@@ -132,7 +133,7 @@ def _moved(found: Inspection) -> str:
     if found.is_own_start:
         lazy = sum(c.distance < 0.1 for c in changes)
         return (
-            f"Training moved {most.name} most, by {most.distance:.1f} times its initial size, and {least.name} least "
+            f"Training moved layer {most.name} most, by {most.distance:.1f} times its initial size, and layer {least.name} least "
             f"({least.distance:.2f}); {lazy} of {len(changes)} layers moved by less than a tenth."
         )
     grown = sum(c.growth > 1 for c in changes)
@@ -201,8 +202,15 @@ def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
         y="effective rank",
         height=340,
     )
-    figure.plot["layout"]["yaxis"]["type"] = "log"
+    _logarithmic(figure)
     return figure
+
+
+def _logarithmic(figure: Figure) -> None:
+    """Whole decades on the vertical axis; zeros cannot be drawn there and lie below it."""
+    values = [v for trace in figure.plot["data"] for v in trace["y"] if v > 0]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    figure.plot["layout"]["yaxis"] |= {"type": "log", "dtick": 1, "range": [low, max(high, low + 1)]}
 
 
 def _fault_words(found: Inspection) -> str:
@@ -215,7 +223,7 @@ def _fault_words(found: Inspection) -> str:
     worst = max(faults, key=lambda f: (len(f.dead) + f.n_superfluous) / f.n_filters)
     return (
         f"Of {total:,} filters {dead:,} are dead (no output noticed them on these images) and {same:,} repeat another; "
-        f"worst is {worst.name} with {len(worst.dead)} dead and {worst.n_superfluous} repeated of {worst.n_filters}."
+        f"worst is layer {worst.name} with {len(worst.dead)} dead and {worst.n_superfluous} repeated of {worst.n_filters}."
     )
 
 
