@@ -69,7 +69,7 @@ def inspect(
         The page to write.
     """
     from firstlight.core.errors import InvalidInput
-    from firstlight.insights.inspect import inspect as look
+    from firstlight.insights.inspection import inspect as look
     from firstlight.report import inspection_page, write_page
 
     if output.is_dir() or not output.absolute().parent.is_dir():

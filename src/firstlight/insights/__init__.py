@@ -3,7 +3,7 @@
 from firstlight.insights.ansatz_tour import AnsatzTour, ansatz_tour
 from firstlight.insights.explain_profile import ProfileExplanation, explain_profile
 from firstlight.insights.fresh_twin import fresh_twin
-from firstlight.insights.inspect import Inspection, inspect
+from firstlight.insights.inspection import Inspection, inspect
 from firstlight.insights.tour import FirstLayerTour, Tour, run_tour
 
 __all__ = [

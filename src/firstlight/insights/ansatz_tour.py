@@ -7,7 +7,7 @@ from torch import nn
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.data.images import ImageData
-from firstlight.insights.inspect import N_SHOWN
+from firstlight.insights.inspection import N_SHOWN
 from firstlight.measures import (
     Ansatz,
     Eigenvectors,

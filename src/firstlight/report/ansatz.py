@@ -1,12 +1,12 @@
 """Sections on the feature ansatz, shared by the tour and by the page of one's own model."""
 
 import math
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from firstlight.figures import Dots, Figure, dots, picture_grid
+from firstlight.insights import AnsatzTour, Inspection
 from firstlight.measures import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
 from firstlight.measures.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
 from firstlight.report.page import Panel, Section
@@ -14,27 +14,7 @@ from firstlight.report.page import Panel, Section
 USUAL = 0.9  # what the paper finds in most layers of trained networks
 
 
-class HasAnsatz(Protocol):
-    """What these sections need to know."""
-
-    @property
-    def ansatz(self) -> Ansatz:
-        """Correlations of all layers."""
-
-    @property
-    def eigenvectors(self) -> tuple[Eigenvectors, ...]:
-        """Of the first convolution, features and gradients."""
-
-    @property
-    def maps(self) -> tuple[LayerMaps, ...]:
-        """What layers look at."""
-
-    @property
-    def shown(self) -> Tensor:
-        """The images of the maps."""
-
-
-def ansatz_sections(result: HasAnsatz) -> tuple[Section, ...]:
+def ansatz_sections(result: AnsatzTour | Inspection) -> tuple[Section, ...]:
     """Do filters follow gradients, what are the features, and where do the layers look."""
     sections = [_correlation(result.ansatz)]
     if result.eigenvectors:

@@ -5,7 +5,7 @@ import math
 import torch
 
 from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid
-from firstlight.insights.inspect import Inspection
+from firstlight.insights import Inspection
 from firstlight.measures import LayerChange, Profile
 from firstlight.report.ansatz import ansatz_sections, count, verdict
 from firstlight.report.page import Page, Panel, Section
@@ -133,8 +133,8 @@ def _moved(found: Inspection) -> str:
     if found.is_own_start:
         lazy = sum(c.distance < 0.1 for c in changes)
         return (
-            f"Training moved layer {most.name} most, by {most.distance:.1f} times its initial size, and layer {least.name} least "
-            f"({least.distance:.2f}); {lazy} of {len(changes)} layers moved by less than a tenth."
+            f"Training moved layer {most.name} most, by {most.distance:.1f} times its initial size, and layer "
+            f"{least.name} least ({least.distance:.2f}); {lazy} of {len(changes)} layers moved by less than a tenth."
         )
     grown = sum(c.growth > 1 for c in changes)
     simple = sum(c.effective_rank < 0.8 * c.initial_rank for c in changes)
@@ -223,7 +223,7 @@ def _fault_words(found: Inspection) -> str:
     worst = max(faults, key=lambda f: (len(f.dead) + f.n_superfluous) / f.n_filters)
     return (
         f"Of {total:,} filters {dead:,} are dead (no output noticed them on these images) and {same:,} repeat another; "
-        f"worst is layer {worst.name} with {len(worst.dead)} dead and {worst.n_superfluous} repeated of {worst.n_filters}."
+        f"worst is layer {worst.name}: {len(worst.dead)} dead, {worst.n_superfluous} repeated of {worst.n_filters}."
     )
 
 

@@ -131,7 +131,7 @@ def inspect(
     >>> from firstlight.data import load
     >>> found = inspect(models.build("lenet", classes=8), load("photos"), n_images=8)
     >>> [row.name for row in found.layers]
-    ['0', '3', '7', '9', '11']
+    ['conv1', 'conv2', 'fc1', 'fc2', 'fc3']
     """
     begun = time.perf_counter()
     images = _chosen(data, n_images, fast, seed)
