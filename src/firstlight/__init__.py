@@ -1,5 +1,57 @@
 """firstlight shows what a convolutional network learns, in what order, and why."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from firstlight.core.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from firstlight.data import ImageData, load
+    from firstlight.insights import Inspection, explain_profile, inspect
+    from firstlight.measures import ansatz, feature_matrix, patch_agop, profile_of
+    from firstlight.models import build, load_weights
+    from firstlight.report import inspection_page, write_page
+
+__all__ = [
+    "ImageData",
+    "Inspection",
+    "__version__",
+    "ansatz",
+    "build",
+    "explain_profile",
+    "feature_matrix",
+    "inspect",
+    "inspection_page",
+    "load",
+    "load_weights",
+    "patch_agop",
+    "profile_of",
+    "write_page",
+]
+
+# Imported when first asked for, so that `import firstlight` takes milliseconds.
+_WHERE = {
+    "ImageData": "data",
+    "load": "data",
+    "Inspection": "insights",
+    "explain_profile": "insights",
+    "inspect": "insights",
+    "ansatz": "measures",
+    "feature_matrix": "measures",
+    "patch_agop": "measures",
+    "profile_of": "measures",
+    "build": "models",
+    "load_weights": "models",
+    "inspection_page": "report",
+    "write_page": "report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'firstlight' has no attribute {name!r}")
+    return getattr(import_module(f"firstlight.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -20,6 +20,7 @@ app = App(
 # Named as text, so that a command's module is imported only when that command runs or is explained.
 for _name, _where, _help in (
     ("tour", "tour:tour", "Study a small network on real images and write one page about it."),
+    ("inspect", "inspect:inspect", "Look at a trained network of yours and write one page about it."),
     ("train", "train:train", "Train a network from a recipe; a killed run goes on where it stopped."),
     ("data", "data:app", "List, fetch and describe data sets."),
     ("reproduce", "claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),

@@ -1,6 +1,17 @@
 """One HTML file from stored results; never trains."""
 
+from firstlight.report.ansatz import ansatz_sections
+from firstlight.report.inspect import inspection_page
 from firstlight.report.page import Page, Panel, Section, render, write_page
 from firstlight.report.tour import tour_page
 
-__all__ = ["Page", "Panel", "Section", "render", "tour_page", "write_page"]
+__all__ = [
+    "Page",
+    "Panel",
+    "Section",
+    "ansatz_sections",
+    "inspection_page",
+    "render",
+    "tour_page",
+    "write_page",
+]

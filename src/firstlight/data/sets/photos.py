@@ -27,6 +27,13 @@ PHOTOGRAPHS = {
     "tissue": ("skimage", "data/ihc.png"),
 }
 CLASSES = tuple(PHOTOGRAPHS)
+LICENCE = (
+    "china and flower CC BY 2.0; cat and coffee CC0; astronaut, rocket and tissue without known "
+    "restrictions; motorcycle from the Middlebury 2014 benchmark, no licence stated. "
+    "Read where they are installed, never copied."
+)
+WHERE = "installed with scikit-learn and scikit-image"
+FORMATS = "nothing: it comes with the installation"
 SIDE = 32
 SIDES = (32, 48, 64, 96)  # side of the square that becomes 32 x 32: four scales for variety
 FLAT = 6.0  # standard deviation, of 255, below which a crop counts as empty
@@ -40,7 +47,7 @@ def crops() -> Splits:
     Position and scale of a crop are drawn from a fixed seed: they are part of the data set. Each half is
     cut out before anything is resized, so that no pixel has a part in both splits.
     """
-    halves = [_halves(_pixels(name)) for name in CLASSES]
+    halves = [halves_of(name) for name in CLASSES]
     return {
         split: _split([pair[i] for pair in halves], split, count)
         for i, (split, count) in enumerate(COUNTS.items())
@@ -80,6 +87,11 @@ def _crop(half: np.ndarray, top: int, left: int, side: int) -> np.ndarray:
     return np.asarray(Image.fromarray(cut).resize((SIDE, SIDE), Image.Resampling.BOX))
 
 
+def halves_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Left and right half of a photograph, ``h w c`` bytes: what training and test images are cut from."""
+    return _halves(_pixels(name))
+
+
 def _halves(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     middle = pixels.shape[1] // 2
     return pixels[:, :middle], pixels[:, middle:]
@@ -109,12 +121,8 @@ def photos() -> DataSet:
         shape=(3, SIDE, SIDE),
         classes=CLASSES,
         counts={split: count * len(CLASSES) for split, count in COUNTS.items()},
-        licence=(
-            "china and flower CC BY 2.0; cat and coffee CC0; astronaut, rocket and tissue without known "
-            "restrictions; motorcycle from the Middlebury 2014 benchmark, no licence stated. "
-            "Read where they are installed, never copied."
-        ),
-        where="installed with scikit-learn and scikit-image",
-        formats="nothing: it comes with the installation",
+        licence=LICENCE,
+        where=WHERE,
+        formats=FORMATS,
         embedded=crops,
     )

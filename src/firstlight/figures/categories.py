@@ -1,0 +1,134 @@
+"""Numbers by name: one column per layer or network, with the range behind each mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.result import Result
+from firstlight.figures.figure import Figure
+from firstlight.figures.style import ROLES, layout, with_alpha
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dots(Result):
+    """Values of one kind over all names.
+
+    Parameters
+    ----------
+    name : as the reader should see it.
+    middle, low, high : one each per name.
+    role : decides the colour, see :data:`firstlight.figures.style.ROLES`.
+    """
+
+    name: str
+    middle: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    role: str = "trained"
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[Float[Tensor, " m"]], *, role: str = "trained") -> "Dots":
+        """Mean and range of several values per name.
+
+        Examples
+        --------
+        >>> import torch
+        >>> Dots.of("a", [torch.tensor([1.0, 3.0])]).middle
+        (2.0,)
+        """
+        return cls(
+            name=name,
+            middle=tuple(float(v.mean()) for v in values),
+            low=tuple(float(v.min()) for v in values),
+            high=tuple(float(v.max()) for v in values),
+            role=role,
+        )
+
+
+def dots(
+    names: Sequence[str],
+    series: Sequence[Dots],
+    *,
+    title: str,
+    alt: str,
+    y: str,
+    x: str = "",
+    height: int = 400,
+) -> Figure:
+    """Draw one column per name: nulls as grey bands, measurements as points with their range.
+
+    Parameters
+    ----------
+    names : of the columns, in their order; shortened on the axis if long.
+    series : what to draw.
+    title, alt : see :class:`Figure`.
+    x, y : axis titles with units.
+    height : in pixels.
+    """
+    places = list(range(len(names)))
+    data: list[dict[str, Any]] = []
+    table: dict[str, list[Any]] = {x or "name": list(names)}
+    for one in sorted(series, key=lambda s: s.role != "null"):
+        data.append(_bars(one, places, names) if one.role == "null" else _points(one, places, names))
+    for one in series:
+        table[one.name] = list(one.middle)
+        if one.low != one.high:
+            table[f"{one.name}, lowest"], table[f"{one.name}, highest"] = list(one.low), list(one.high)
+    frame = layout(x=x, y=y, height=height)
+    every = max(1, -(-len(names) // 40))
+    frame["xaxis"] |= {
+        "tickvals": places[::every],
+        "ticktext": [_short(name) for name in list(names)[::every]],
+        "tickangle": -60 if len(names) > 5 else 0,
+        "showgrid": False,
+        "range": [-0.6, len(names) - 0.4],
+    }
+    frame["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
+    frame["margin"]["t"] = 60
+    return Figure(plot={"data": data, "layout": frame}, title=title, alt=alt, table=table)
+
+
+def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
+    colour = ROLES[one.role].colour
+    up = [high - middle for high, middle in zip(one.high, one.middle, strict=True)]
+    down = [middle - low for low, middle in zip(one.low, one.middle, strict=True)]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": one.name,
+        "x": places,
+        "y": list(one.middle),
+        "text": list(names),
+        "marker": {"size": 8, "color": colour, "symbol": "circle-open" if one.role == "initial" else "circle"},
+        "error_y": {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "color": colour,
+                    "thickness": 1.2, "width": 3, "visible": any(up) or any(down)},
+        "hovertemplate": f"%{{text}}<br>{one.name}: %{{y:.3f}}<extra></extra>",
+    }  # fmt: skip
+
+
+def _bars(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
+    """The range of a null as a floating bar, at least a hair high so that it can be seen."""
+    least = 0.006 * max(max(map(abs, one.high), default=1.0), 1e-12)
+    tall = [max(high - low, least) for low, high in zip(one.low, one.high, strict=True)]
+    base = [middle - t / 2 if t == least else low
+            for middle, low, t in zip(one.middle, one.low, tall, strict=True)]  # fmt: skip
+    return {
+        "type": "bar",
+        "name": one.name,
+        "x": places,
+        "y": tall,
+        "base": base,
+        "width": 0.7,
+        "customdata": list(one.middle),
+        "text": list(names),
+        "textposition": "none",
+        "marker": {"color": with_alpha(ROLES[one.role].colour, 0.6)},
+        "hovertemplate": f"%{{text}}<br>{one.name}: %{{customdata:.3f}}<extra></extra>",
+    }
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 22 else f"{name[:9]}…{name[-12:]}"

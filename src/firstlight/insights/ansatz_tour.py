@@ -1,0 +1,62 @@
+"""The tour's part on the feature ansatz: one small network against the twin it started as."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from firstlight.core.result import Result
+from firstlight.core.shapes import Images
+from firstlight.data.images import ImageData
+from firstlight.insights.inspection import N_SHOWN
+from firstlight.measures import (
+    Ansatz,
+    Eigenvectors,
+    LayerMaps,
+    ansatz_of,
+    layer_maps,
+    patch_agop,
+    top_eigenvectors,
+)
+
+N_IMAGES = 128
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsatzTour(Result):
+    """What feature matrices and gradients of a network have in common.
+
+    Parameters
+    ----------
+    ansatz : correlations of every layer, trained and at the start, with their nulls.
+    eigenvectors : leading ones of the first convolution.
+    maps : what the convolutions look at in `shown`.
+    shown : a few images.
+    """
+
+    ansatz: Ansatz
+    eigenvectors: tuple[Eigenvectors, ...]
+    maps: tuple[LayerMaps, ...]
+    shown: Images
+
+
+def ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, seed: int = 0) -> AnsatzTour:
+    """Measure a trained convolutional network and the twin it started as, on images it has not seen.
+
+    Parameters
+    ----------
+    model, initial : after and before training.
+    data : unseen images; 128 of them are used. A few seconds for a small network.
+    seed : of the choice of images and of the nulls.
+    """
+    images = data.sample(min(N_IMAGES, len(data)), seed=seed).x
+    trained, start = (
+        patch_agop(one, images, seed=seed, label=label)
+        for one, label in ((model, "Gradients of the network"), (initial, "Gradients of its start"))
+    )
+    pictures = [layer for layer in trained.layers if len(layer.shape) == 3]
+    return AnsatzTour(
+        ansatz=ansatz_of(trained, start, seed=seed),
+        eigenvectors=tuple(top_eigenvectors(pictures[0], kind=kind) for kind in ("features", "gradients")),
+        maps=layer_maps(model, pictures, images[:N_SHOWN]),
+        shown=images[:N_SHOWN],
+    )

@@ -1,0 +1,249 @@
+"""Everything worth knowing of a trained network at first sight."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.shapes import Images
+from firstlight.data.images import ImageData
+from firstlight.insights.fresh_twin import fresh_twin
+from firstlight.measures import (
+    Ansatz,
+    Eigenvectors,
+    FilterFaults,
+    LayerChange,
+    LayerGradients,
+    LayerMaps,
+    PatchAgop,
+    Profile,
+    ansatz_of,
+    filter_faults,
+    layer_changes,
+    layer_maps,
+    patch_agop,
+    profile_of,
+    top_eigenvectors,
+)
+from firstlight.measures.model_outputs import OutputName
+from firstlight.training import accuracy
+
+SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
+FAST_SMALL, FAST_LARGE = 64, 8
+N_SHOWN = 6  # images in the pictures
+N_VIEWS = 4  # layers in the pictures
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerSummary(Result):
+    """What a layer is: its name, its class, the shape and number of its weights."""
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    n_weights: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspection(Result):
+    """What :func:`inspect` found.
+
+    Parameters
+    ----------
+    name : of the model, as the reader should see it.
+    n_parameters : of all layers.
+    layers : those that were measured.
+    data_name, n_images, image_shape : what the model was shown.
+    accuracy, chance : share of right answers and share of the largest class; NaN without labels.
+    profile : energy profile of the first convolution; None if there is none.
+    ansatz : correlations of all layers with their nulls, trained and at the start.
+    eigenvectors : leading ones of the first convolution, of feature matrix and gradients.
+    maps : what some of the layers look at in `shown`.
+    shown : a few of the images, scaled to [0, 1].
+    faults : dead and duplicate filters.
+    changes : distance of every layer from the start.
+    start : what the start was, in words.
+    is_own_start : whether training began there; a fresh initialisation is a stranger.
+    is_fast : fewer images were taken on request.
+    seconds : it took.
+    """
+
+    name: str
+    n_parameters: int
+    layers: tuple[LayerSummary, ...]
+    data_name: str
+    n_images: int
+    image_shape: tuple[int, ...]
+    accuracy: float
+    chance: float
+    profile: Profile | None
+    ansatz: Ansatz
+    eigenvectors: tuple[Eigenvectors, ...]
+    maps: tuple[LayerMaps, ...]
+    shown: Images
+    faults: tuple[FilterFaults, ...]
+    changes: tuple[LayerChange, ...]
+    start: str
+    is_own_start: bool
+    is_fast: bool
+    seconds: float
+
+
+def inspect(
+    model: nn.Module,
+    data: ImageData | Tensor,
+    *,
+    initial: nn.Module | None = None,
+    layers: str | Sequence[str] = "all",
+    n_images: int | None = None,
+    fast: bool = False,
+    output: OutputName = None,
+    outputs: str = "auto",
+    seed: int = 0,
+    name: str | None = None,
+    show: bool | None = None,
+) -> Inspection:
+    """Look at a trained network: filters, energy profile, feature ansatz, maps, movement, faults.
+
+    The model is not changed. Turn the result into a page with
+    :func:`firstlight.report.inspection_page`.
+
+    Parameters
+    ----------
+    model : any module that maps images to outputs, on any device.
+    data : images as the model wants them; with labels the accuracy is measured too.
+    initial : the model before its training. Without it a fresh initialisation serves for comparison.
+    layers, output, outputs : see :func:`firstlight.measures.patch_agop`.
+    n_images : at most so many; by default 512, or 32 if they are larger than 128 x 128.
+    fast : take an eighth (a quarter of large ones); the standard errors say what that costs.
+    seed : of the choice of images, of the fresh initialisation and of the nulls.
+    name : of the model in the report.
+    show : force the progress bars on or off.
+
+    Examples
+    --------
+    >>> from firstlight import models
+    >>> from firstlight.data import load
+    >>> found = inspect(models.build("lenet", classes=8), load("photos"), n_images=8)
+    >>> [row.name for row in found.layers]
+    ['conv1', 'conv2', 'fc1', 'fc2', 'fc3']
+    """
+    begun = time.perf_counter()
+    images = _chosen(data, n_images, fast, seed)
+    x = images.x if isinstance(images, ImageData) else images
+    start = fresh_twin(model, seed=seed) if initial is None else initial
+    trained, fresh = (
+        patch_agop(
+            which,
+            x,
+            layers=layers,
+            output=output,
+            outputs=outputs,
+            n_images=len(x),
+            seed=seed,
+            label=label,
+            show=show,
+        )
+        for which, label in ((model, "Gradients of the model"), (start, "Gradients of its start"))
+    )
+    parameter = next(model.parameters())
+    return Inspection(
+        name=name or type(model).__name__,
+        n_parameters=sum(p.numel() for p in model.parameters()),
+        layers=_summaries(model, trained),
+        data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
+        n_images=len(x),
+        image_shape=tuple(x.shape[1:]),
+        accuracy=_accuracy(model, images, trained.n_outputs, output),
+        chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else float("nan"),
+        profile=_profile(model, x.to(parameter.device, parameter.dtype), seed),
+        ansatz=ansatz_of(trained, fresh, seed=seed),
+        eigenvectors=_eigenvectors(trained.layers),
+        maps=layer_maps(model, _views(trained.layers), x[:N_SHOWN]),
+        shown=_displayed(x[:N_SHOWN]),
+        faults=tuple(filter_faults(one.filters, one.sensitivity, name=one.name) for one in trained.layers),
+        changes=_changes(trained, fresh),
+        start="a fresh initialisation" if initial is None else "the given start",
+        is_own_start=initial is not None,
+        is_fast=fast,
+        seconds=time.perf_counter() - begun,
+    )
+
+
+def _chosen(data: ImageData | Tensor, n_images: int | None, fast: bool, seed: int) -> ImageData | Tensor:
+    x = data.x if isinstance(data, ImageData) else data
+    if x.ndim != 4 or len(x) == 0:
+        raise InvalidInput(f"`data` must hold images as n c h w with n > 0; got {tuple(x.shape)}.")
+    if n_images is not None and n_images < 1:
+        raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
+    is_large = x.shape[2] * x.shape[3] > 128**2
+    usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large else (FAST_SMALL if fast else SMALL_IMAGES)
+    n = min(n_images or usual, len(x))
+    return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
+
+
+def _summaries(model: nn.Module, found: PatchAgop) -> tuple[LayerSummary, ...]:
+    return tuple(
+        LayerSummary(
+            name=layer.name,
+            kind=type(model.get_submodule(layer.name)).__name__,
+            shape=(layer.filters.shape[0] * layer.filters.shape[1], *layer.shape),
+            n_weights=layer.filters.numel(),
+        )
+        for layer in found.layers
+    )
+
+
+def _accuracy(model: nn.Module, images: ImageData | Tensor, n_outputs: int, output: OutputName) -> float:
+    """Share of right answers, where outputs and classes correspond."""
+    if not isinstance(images, ImageData) or output is not None or images.n_classes != n_outputs:
+        return float("nan")
+    device = next(model.parameters()).device
+    return accuracy(model, images.replace(x=images.x.to(device), y=images.y.to(device)))
+
+
+def _profile(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
+    try:
+        return profile_of(model, x, seed=seed)
+    except InvalidInput:  # no two-dimensional convolution comes first
+        return None
+
+
+def _is_picture(layer: LayerGradients) -> bool:
+    return len(layer.shape) == 3
+
+
+def _eigenvectors(layers: Sequence[LayerGradients]) -> tuple[Eigenvectors, ...]:
+    """Of the first convolution over images: others have no colours to show them in."""
+    first = next((layer for layer in layers if _is_picture(layer)), None)
+    if first is None or not first.covariance.any():
+        return ()
+    return tuple(top_eigenvectors(first, kind=kind) for kind in ("features", "gradients"))
+
+
+def _views(layers: Sequence[LayerGradients]) -> list[LayerGradients]:
+    """A few convolutions from the first to the last, evenly spread."""
+    pictures = [layer for layer in layers if _is_picture(layer)]
+    if len(pictures) <= N_VIEWS:
+        return pictures
+    places = torch.linspace(0, len(pictures) - 1, N_VIEWS).round().long()
+    return [pictures[int(i)] for i in places]
+
+
+def _displayed(x: Images) -> Float[Tensor, "n c h w"]:
+    shown = x.detach().float().cpu()
+    low, high = float(shown.min()), float(shown.max())
+    if low >= 0 and high <= 1:
+        return shown
+    return (shown - low) / max(high - low, 1e-12)
+
+
+def _changes(trained: PatchAgop, fresh: PatchAgop) -> tuple[LayerChange, ...]:
+    starts = {layer.name: layer.filters for layer in fresh.layers}
+    common = {layer.name: layer.filters for layer in trained.layers if layer.name in starts}
+    return layer_changes(common, starts)

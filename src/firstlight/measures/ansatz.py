@@ -1,0 +1,256 @@
+"""How far the feature matrix of a layer points where the network's gradients point."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.data.images import ImageData
+from firstlight.maths.sandwich import Sandwich, Undefined, feature_similarity, rotated
+from firstlight.measures.patch_agop import LayerGradients, PatchAgop, patch_agop
+
+N_NULLS = 8
+TRAINED = "trained filters, trained gradients"
+INITIAL = "initial filters, initial gradients"
+CROSSED = "initial filters, trained gradients"
+FILTERS = "initial filters, trained filters"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsatzRow(Result):
+    r"""Correlation of one pair of matrices at one layer, with what explains it away.
+
+    Parameters
+    ----------
+    layer : its name.
+    pair : which two matrices were compared; one of four fixed phrases.
+    pearson, cosine : over all entries; Pearson takes the mean entry off.
+    pearson_error, cosine_error : standard error over images and random output combinations, by leaving
+        out sets of images in turn; NaN if one image was all there was, 0 where no gradient is involved.
+    null_pearson, null_cosine : the same with Q rotated at random, one value per draw; empty where no
+        gradient is involved.
+    isotropy : cosine of Q and the identity. At 1 the correlation is 1 whatever was learned.
+    n_filters, patch_size : k and d.
+    is_output : the layer gives the outputs themselves: its correlation is 1 by definition.
+    """
+
+    layer: str
+    pair: str
+    pearson: float
+    cosine: float
+    pearson_error: float
+    cosine_error: float
+    null_pearson: Float[Tensor, " draws"]
+    null_cosine: Float[Tensor, " draws"]
+    isotropy: float
+    n_filters: int
+    patch_size: int
+    is_output: bool
+
+    @property
+    def excess(self) -> float:
+        """Pearson correlation above the mean of its null."""
+        return self.pearson - float(self.null_pearson.mean()) if len(self.null_pearson) else float("nan")
+
+    @property
+    def is_above_null(self) -> bool:
+        """Whether it lies above every rotated draw."""
+        return bool(len(self.null_pearson)) and self.pearson > float(self.null_pearson.max())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ansatz(Result):
+    """Correlations of all layers and pairs.
+
+    Parameters
+    ----------
+    rows : one per layer and pair.
+    n_images : the gradients were averaged over.
+    method : how the sum over outputs was taken.
+    is_exact : whether that sum is exact.
+    skipped : layers that were left out, with the reason.
+    """
+
+    rows: tuple[AnsatzRow, ...]
+    n_images: int
+    method: str
+    is_exact: bool
+    skipped: dict[str, str]
+
+    def pair(self, name: str, *, hidden: bool = False) -> tuple[AnsatzRow, ...]:
+        """Rows of one pair, layer by layer; `hidden` leaves out the layer that gives the outputs."""
+        return tuple(row for row in self.rows if row.pair == name and not (hidden and row.is_output))
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers, in their order."""
+        return tuple(dict.fromkeys(row.layer for row in self.rows))
+
+    def values(self, pair: str, what: str = "pearson", *, hidden: bool = False) -> Float[Tensor, " layers"]:
+        """One number per layer: "pearson", "cosine", "isotropy", "excess", or the mean of a null.
+
+        NaN where a layer has none, in the order of `layers`; `hidden` as for :meth:`pair`.
+        """
+        outputs = {row.layer for row in self.rows if row.is_output}
+        found = {row.layer: _number(row, what) for row in self.pair(pair)}
+        kept = [name for name in self.layers if not (hidden and name in outputs)]
+        return torch.tensor([found.get(name, float("nan")) for name in kept], dtype=torch.float64)
+
+
+def ansatz(
+    model: nn.Module,
+    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]],
+    *,
+    initial: nn.Module | None = None,
+    draws: int = N_NULLS,
+    seed: int = 0,
+    **options: Any,
+) -> Ansatz:
+    r"""Correlation of the feature matrix :math:`W^\top W` with the AGOP :math:`W^\top Q W`, layer by layer.
+
+    The ansatz says that training makes the two proportional. Both hold W, so they are alike before any
+    training if Q is nearly isotropic, and it often is: compare with the values of `initial`, with the
+    null (Q rotated at random, same spectrum) and with `isotropy`.
+
+    Parameters
+    ----------
+    model, data, options : as for :func:`firstlight.measures.patch_agop`.
+    initial : the model before training, or another one of its architecture. With it all four pairs are
+        compared, else only the first.
+    draws : of the null.
+    seed : of the null and of random output combinations.
+
+    References
+    ----------
+    .. [1] CNFA, section 2.1. The paper shows no null, and names its pairs only in the text.
+    """
+    if not isinstance(data, ImageData | Tensor) and initial is not None:
+        data = list(data)
+    trained = patch_agop(model, data, seed=seed, **options)
+    start = None if initial is None else patch_agop(initial, data, seed=seed, **options)
+    return ansatz_of(trained, start, draws=draws, seed=seed)
+
+
+def ansatz_of(
+    trained: PatchAgop, initial: PatchAgop | None = None, *, draws: int = N_NULLS, seed: int = 0
+) -> Ansatz:
+    """Correlations from gradients that were measured already; arguments as for :func:`ansatz`."""
+    if draws < 1:
+        raise InvalidInput(f"`draws` must be at least 1: no number without its null; got draws={draws}.")
+    starts = {} if initial is None else {layer.name: layer for layer in initial.layers}
+    rows: list[AnsatzRow] = []
+    skipped = dict(trained.skipped)
+    for layer in trained.layers:
+        for pair, compare in _comparisons(layer, starts.get(layer.name), draws=draws, seed=seed):
+            try:
+                rows.append(compare())
+            except Undefined as reason:
+                skipped[layer.name if pair == TRAINED else f"{layer.name} ({pair})"] = str(reason)
+    return Ansatz(
+        rows=tuple(rows),
+        n_images=trained.n_images,
+        method=trained.method,
+        is_exact=trained.is_exact,
+        skipped=skipped,
+    )
+
+
+def _comparisons(
+    layer: LayerGradients, start: LayerGradients | None, *, draws: int, seed: int
+) -> Iterator[tuple[str, Callable[[], AnsatzRow]]]:
+    trained = Sandwich.of(layer.reduced)
+    yield TRAINED, partial(_compared, layer, trained, TRAINED, None, draws, seed)
+    if start is None:
+        return
+    if start.filters.shape != layer.filters.shape:
+        raise InvalidInput(
+            f"`initial` must have the architecture of the model; layer {layer.name!r} has "
+            f"{tuple(start.filters.shape)} instead of {tuple(layer.filters.shape)}."
+        )
+    initial = Sandwich.of(start.reduced)
+    yield INITIAL, partial(_compared, start, initial, INITIAL, None, draws, seed)
+    yield CROSSED, partial(_compared, layer, trained, CROSSED, initial, draws, seed)
+    yield FILTERS, partial(_filter_row, layer, trained, initial)
+
+
+def _compared(
+    layer: LayerGradients, sandwich: Sandwich, pair: str, other: Sandwich | None, draws: int, seed: int
+) -> AnsatzRow:
+    q = layer.covariance
+    found = sandwich.similarity(sandwich.inner(q)[None], other)
+    null = sandwich.similarity(rotated(q, sandwich.left, draws=draws, seed=seed), other)
+    pearson_error, cosine_error = _errors(layer, sandwich, other)
+    return AnsatzRow(
+        layer=layer.name,
+        pair=pair,
+        pearson=float(found.pearson),
+        cosine=float(found.cosine),
+        pearson_error=pearson_error,
+        cosine_error=cosine_error,
+        null_pearson=null.pearson,
+        null_cosine=null.cosine,
+        isotropy=isotropy(q),
+        n_filters=layer.filters.shape[0] * layer.filters.shape[1],
+        patch_size=layer.filters.shape[2],
+        is_output=layer.is_output,
+    )
+
+
+def _filter_row(layer: LayerGradients, trained: Sandwich, initial: Sandwich) -> AnsatzRow:
+    found = feature_similarity(trained, initial)
+    nothing = torch.zeros(0, dtype=torch.float64)
+    return AnsatzRow(
+        layer=layer.name,
+        pair=FILTERS,
+        pearson=float(found.pearson),
+        cosine=float(found.cosine),
+        pearson_error=0.0,
+        cosine_error=0.0,
+        null_pearson=nothing,
+        null_cosine=nothing,
+        isotropy=isotropy(layer.covariance),
+        n_filters=layer.filters.shape[0] * layer.filters.shape[1],
+        patch_size=layer.filters.shape[2],
+        is_output=layer.is_output,
+    )
+
+
+def isotropy(q: Float[Tensor, "g k k"]) -> float:
+    r"""Cosine of Q and the identity, :math:`\operatorname{tr} Q / (\sqrt{k}\,\|Q\|)`.
+
+    Examples
+    --------
+    >>> isotropy(torch.eye(4)[None]), isotropy(torch.ones(1, 4, 4))
+    (1.0, 0.5)
+    """
+    trace = q.diagonal(dim1=-2, dim2=-1).sum()
+    return float(trace / (q.norm() * (q.shape[0] * q.shape[1]) ** 0.5))
+
+
+def _errors(layer: LayerGradients, sandwich: Sandwich, other: Sandwich | None) -> tuple[float, float]:
+    """Standard errors by the jackknife over sets of images."""
+    sets = [i for i, count in enumerate(layer.counts.tolist()) if count]
+    if layer.is_output:
+        return 0.0, 0.0
+    if len(sets) < 2:
+        return float("nan"), float("nan")
+    whole = layer.parts.sum(0, dtype=torch.float64)
+    rest = torch.stack([sandwich.inner(whole - layer.parts[i]) for i in sets])
+    try:
+        found = sandwich.similarity(rest, other)
+    except Undefined:  # all gradients come from one set
+        return float("nan"), float("nan")
+    factor = (len(sets) - 1) ** 2 / len(sets)
+    return tuple(float((factor * values.var()).sqrt()) for values in found)  # type: ignore[return-value]
+
+
+def _number(row: AnsatzRow, what: str) -> float:
+    if what in ("null_pearson", "null_cosine"):
+        return float(getattr(row, what).mean())
+    return float(getattr(row, what))

@@ -1,0 +1,96 @@
+"""Filters that do nothing, or nothing new."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.result import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterFaults(Result):
+    """Filters of a layer that do nothing, or nothing new.
+
+    Parameters
+    ----------
+    name : of the layer.
+    n_filters : how many it has.
+    dead : filters whose output changes no output of the model on any image that was looked at, and
+        filters that are zero.
+    duplicates : sets of filters that point in one direction (cosine above the threshold).
+    mirrored : number of pairs that point in opposite directions.
+    threshold : of the cosine.
+    """
+
+    name: str
+    n_filters: int
+    dead: tuple[int, ...]
+    duplicates: tuple[tuple[int, ...], ...]
+    mirrored: int
+    threshold: float
+
+    @property
+    def n_superfluous(self) -> int:
+        """Filters that repeat another one."""
+        return sum(len(same) - 1 for same in self.duplicates)
+
+
+def filter_faults(
+    filters: Float[Tensor, "g k d"],
+    sensitivity: Float[Tensor, "g k"],
+    *,
+    name: str = "",
+    threshold: float = 0.99,
+) -> FilterFaults:
+    """Dead and duplicate filters.
+
+    Parameters
+    ----------
+    filters : rows of a layer, group by group.
+    sensitivity : mean squared gradient at the output of each filter, the diagonal of Q. Zero means that
+        no output of the model noticed the filter.
+    name : of the layer.
+    threshold : of the cosine from which two filters of a group count as the same.
+
+    Examples
+    --------
+    >>> rows = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]).double()
+    >>> found = filter_faults(rows, torch.ones(1, 4).double())
+    >>> found.dead, found.duplicates
+    ((3,), ((0, 1),))
+    """
+    g, k, _ = filters.shape
+    norms = filters.norm(dim=2)
+    zero = norms <= 1e-6 * norms.median()
+    dead = (zero | (sensitivity <= 1e-12 * sensitivity.mean())).flatten()
+    unit = filters / torch.where(zero, 1.0, norms)[..., None]
+    cosines = torch.where((zero[:, :, None] | zero[:, None, :]), 0.0, unit @ unit.mT)
+    mirrored = int((cosines < -threshold).sum()) // 2
+    duplicates = [
+        tuple(group * k + i for i in same)
+        for group in range(g)
+        for same in _connected((cosines[group] > threshold).fill_diagonal_(False))
+    ]
+    return FilterFaults(
+        name=name,
+        n_filters=g * k,
+        dead=tuple(dead.nonzero().flatten().tolist()),
+        duplicates=tuple(duplicates),
+        mirrored=mirrored,
+        threshold=threshold,
+    )
+
+
+def _connected(linked: Tensor) -> Iterator[tuple[int, ...]]:
+    """Sets of two and more indices that links join."""
+    left = set(linked.any(1).nonzero().flatten().tolist())
+    while left:
+        found, frontier = set(), {left.pop()}
+        while frontier:
+            found |= frontier
+            frontier = {int(j) for i in frontier for j in linked[i].nonzero().flatten()} - found
+        left -= found
+        yield tuple(sorted(found))

@@ -1,0 +1,132 @@
+"""Sums of outer products of gradients, one small matrix per layer, group and set of images."""
+
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from firstlight.measures.feature_matrix import Layer, grouped_filters, range_basis
+from firstlight.measures.model_outputs import Directions
+
+N_SETS = 8  # disjoint sets of images: what a standard error is estimated from
+_BYTES = 600_000_000
+
+
+class Accumulators:
+    """Receives gradients at the outputs of layers and keeps the sums of their outer products.
+
+    Parameters
+    ----------
+    layers : by name.
+    generator : of random output combinations.
+
+    Notes
+    -----
+    Images are dealt to the sets block by block in turn. Sums are kept in the precision of the model,
+    at least float32; each holds few enough terms that this costs no digit that the gradients had.
+    """
+
+    def __init__(self, layers: Mapping[str, Layer], *, generator: torch.Generator) -> None:
+        self.layers = dict(layers)
+        self.generator = generator
+        filters = {name: grouped_filters(layer) for name, layer in layers.items()}
+        self._bases = {name: range_basis(rows) for name, rows in filters.items()}
+        self._sizes = {
+            name: (g, k, min(k, d)) for name, (g, k, d) in ((n, w.shape) for n, w in filters.items())
+        }
+        self._groups = {name: size[0] for name, size in self._sizes.items()}
+        entries = sum(g * r * r for g, _, r in self._sizes.values())
+        self.n_sets = max(2, min(N_SETS, _BYTES // (8 * max(entries, 1))))
+        self.counts = torch.zeros(self.n_sets, dtype=torch.float64)
+        self.reached: set[str] = set()
+        self.output_layers: set[str] = set()
+        self.directions: Directions | None = None
+        self.n_outputs = 0
+        self._sums: dict[str, Tensor] = {}
+        self._squares: dict[str, Tensor] = {}
+        self._bounds: list[tuple[int, int, int]] = []
+        self._identity: tuple[str, int] | None = None
+        self._dealt = 0
+
+    @property
+    def n_passes(self) -> int:
+        """Backward passes per image."""
+        assert self.directions is not None
+        return self.directions.n_passes
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all outputs are summed."""
+        assert self.directions is not None
+        return self.directions.n_random == 0
+
+    def begin(
+        self, *, n_images: int, n_outputs: int, directions: Directions, identity: tuple[str, int] | None
+    ) -> None:
+        """Note a forward pass: its images are dealt evenly to the sets, as runs of neighbours.
+
+        `identity` is the call of a linear layer that gave the outputs themselves: the outer products at
+        its output sum to the identity, whichever directions are taken.
+        """
+        self.n_outputs, self.directions, self._identity = n_outputs, directions, identity
+        order = [(self._dealt + i) % self.n_sets for i in range(self.n_sets)]
+        share, rest = divmod(n_images, self.n_sets)
+        start, self._bounds = 0, []
+        for position, index in enumerate(order):
+            stop = start + share + (position < rest)
+            if stop > start:
+                self._bounds.append((index, start, stop))
+                self.counts[index] += stop - start
+            start = stop
+        self._dealt += rest
+        if identity is not None:
+            self._add_identity(identity[0])
+
+    def receive(self, name: str, call: int, gradient: Tensor) -> None:
+        """Add the outer products of one gradient, set by set."""
+        self.reached.add(name)
+        if (name, call) == self._identity:  # its sum over all outputs is the identity: already added
+            return
+        sums, squares = self._sums_of(name, gradient)
+        for index, start, stop in self._bounds:
+            rows = _rows(gradient[start:stop], self._groups[name], is_linear=self._is_linear(name))
+            squares += rows.square().sum(2)
+            if (basis := self._bases[name]) is not None:
+                rows = basis.to(rows).mT @ rows
+            sums[index].baddbmm_(rows, rows.mT)
+
+    def parts(self, name: str) -> Float[Tensor, "s g r r"]:
+        """Sums of one layer, on the CPU; the sum itself is given away."""
+        found = self._sums.pop(name).cpu()
+        for part in found:  # rounding leaves the products lopsided in the last bit
+            part.copy_((part + part.mT) / 2)
+        return found
+
+    def sensitivity(self, name: str) -> Float[Tensor, "g k"]:
+        """Squared gradient at each output of a layer, summed over positions and outputs, by image."""
+        return self._squares[name].double().cpu() / self.counts.sum()
+
+    def _add_identity(self, name: str) -> None:
+        sums, squares = self._sums_of(name, self.layers[name].weight)
+        for index, start, stop in self._bounds:
+            sums[index].diagonal(dim1=-2, dim2=-1).add_(stop - start)
+            squares += stop - start
+
+    def _is_linear(self, name: str) -> bool:
+        return isinstance(self.layers[name], nn.Linear)
+
+    def _sums_of(self, name: str, like: Tensor) -> tuple[Tensor, Tensor]:
+        if name not in self._sums:
+            dtype = torch.promote_types(like.dtype, torch.float32)
+            groups, k, r = self._sizes[name]
+            self._sums[name] = torch.zeros(self.n_sets, groups, r, r, dtype=dtype, device=like.device)
+            self._squares[name] = torch.zeros(groups, k, dtype=dtype, device=like.device)
+        return self._sums[name], self._squares[name]
+
+
+def _rows(gradient: Tensor, groups: int, *, is_linear: bool) -> Float[Tensor, "g k m"]:
+    """One row per filter of a group, over all images and positions."""
+    gradient = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+    filters_first = gradient.movedim(-1 if is_linear else 1, 0)
+    return filters_first.reshape(groups, filters_first.shape[0] // groups, -1)

@@ -1,0 +1,136 @@
+"""Reading what enters and leaves the layers of a model, and the gradients at their outputs.
+
+The one place of the package that hangs something on a module. Everything is taken off again when the
+block ends, however it ends.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+Receive = Callable[[str, int, Tensor], None]
+"""Called with a layer's name, the number of its call in this forward pass, and the gradient."""
+
+Look = Callable[[str, Tensor, Tensor], None]
+"""Called with a layer's name, its input and its output, before anything can overwrite them."""
+
+
+def _nothing(*arguments: Any) -> None:
+    pass
+
+
+class _Tap(torch.autograd.Function):
+    """Passes a tensor on, and reports the gradient that arrives there.
+
+    The anchor makes the engine come here although nothing before may need a gradient: weights may be
+    frozen and images are constants. As only the anchor's gradient is asked for, those of the weights
+    are never computed. The copy keeps the value safe from in-place activations.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, anchor: Tensor, receive: Callable[[Tensor], None]) -> Tensor:
+        """Copy the layer's output."""
+        ctx.receive = receive
+        ctx.anchor_like = torch.zeros_like(anchor)
+        return output.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, None]:
+        """Report the gradient and pass it on."""
+        (gradient,) = gradients
+        ctx.receive(gradient)
+        return gradient if ctx.needs_input_grad[0] else None, ctx.anchor_like, None
+
+
+class Taps:
+    """What :func:`tapped` knows of the forward pass that ran last.
+
+    Parameters
+    ----------
+    anchor : ask for the gradient of the model's output with respect to it; every backward pass then
+        reports all gradients at the outputs of the layers.
+    calls : how often each layer was called.
+    elements : numbers in all outputs together.
+    """
+
+    def __init__(self) -> None:
+        self.anchor = torch.zeros((), requires_grad=True)
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin a new forward pass."""
+        self.calls: dict[str, int] = {}
+        self.elements = 0
+        self._nodes: dict[tuple[str, int], Any] = {}
+
+    def note(self, name: str, passed: Tensor) -> None:
+        """Note that `passed` left a layer."""
+        self._nodes[name, self.calls[name] - 1] = passed.grad_fn
+        self.elements += passed.numel()
+
+    def source(self, result: Tensor) -> tuple[str, int] | None:
+        """Layer and call that made `result`, if nothing was done to it since."""
+        node = result.grad_fn
+        return next((key for key, found in self._nodes.items() if node is not None and found is node), None)
+
+
+@contextmanager
+def tapped(
+    layers: Mapping[str, nn.Module], receive: Receive = _nothing, *, look: Look = _nothing
+) -> Iterator[Taps]:
+    """Tap the outputs of `layers` while the block runs.
+
+    Parameters
+    ----------
+    layers : modules that return one tensor, by name.
+    receive : told every gradient at an output, once per backward pass and call.
+    look : shown input and output of every call.
+    """
+    taps = Taps()
+
+    def hook(name: str) -> Callable[..., Tensor]:
+        def after(module: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> Tensor:
+            call = taps.calls.get(name, 0)
+            taps.calls[name] = call + 1
+            look(name, arguments[0], output)
+            passed: Tensor = _Tap.apply(  # type: ignore[no-untyped-call]
+                output, taps.anchor, lambda gradient: receive(name, call, gradient)
+            )
+            taps.note(name, passed)
+            return passed
+
+        return after
+
+    handles = [layer.register_forward_hook(hook(name)) for name, layer in layers.items()]
+    try:
+        yield taps
+    finally:
+        for handle in handles:
+            handle.remove()
+        taps.forget()
+
+
+def layer_inputs(model: nn.Module, layers: Mapping[str, nn.Module], images: Tensor) -> dict[str, Tensor]:
+    """What each of `layers` is given while `model` looks at `images`; copies of the last call.
+
+    A layer that the forward pass does not reach is absent.
+    """
+    seen: dict[str, Tensor] = {}
+
+    def hook(name: str) -> Callable[..., None]:
+        def before(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+            seen[name] = arguments[0].detach().clone()
+
+        return before
+
+    handles = [layer.register_forward_pre_hook(hook(name)) for name, layer in layers.items()]
+    try:
+        with torch.no_grad():
+            model(images)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen

@@ -1,0 +1,68 @@
+"""How far the layers of a network are from where they started."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerChange(Result):
+    r"""How far a layer is from a start.
+
+    Parameters
+    ----------
+    name : of the layer.
+    distance : :math:`\|W - W_0\| / \|W_0\|`.
+    growth : :math:`\|W\| / \|W_0\|`.
+    cosine : of the two weights; 0 for unrelated ones.
+    effective_rank, initial_rank : exponential of the entropy of the squared singular values.
+    """
+
+    name: str
+    distance: float
+    growth: float
+    cosine: float
+    effective_rank: float
+    initial_rank: float
+
+    @property
+    def unrelated(self) -> float:
+        """Distance that unrelated weights of this size would have."""
+        return float((1 + self.growth**2) ** 0.5)
+
+
+def layer_changes(
+    layers: Mapping[str, Float[Tensor, "g k d"]], initial: Mapping[str, Float[Tensor, "g k d"]]
+) -> tuple[LayerChange, ...]:
+    """How far every layer is from a start; both by name, with equal shapes."""
+    return tuple(_change(name, weight, initial[name]) for name, weight in layers.items())
+
+
+def _change(name: str, weight: Tensor, start: Tensor) -> LayerChange:
+    size, initial_size = float(weight.norm()), float(start.norm())
+    if initial_size == 0:
+        raise InvalidInput(
+            f"layer {name!r} must not start from zero: distances are relative to the initial weights."
+        )
+    inner = float((weight * start).sum())
+    return LayerChange(
+        name=name,
+        distance=float((weight - start).norm()) / initial_size,
+        growth=size / initial_size,
+        cosine=inner / (size * initial_size) if size else 0.0,
+        effective_rank=_effective_rank(weight),
+        initial_rank=_effective_rank(start),
+    )
+
+
+def _effective_rank(filters: Tensor) -> float:
+    gram = filters @ filters.mT if filters.shape[1] <= filters.shape[2] else filters.mT @ filters
+    values = torch.linalg.eigvalsh(gram).clamp(min=0).flatten()
+    shares = values[values > 0] / values.sum()
+    return float((-(shares * shares.log()).sum()).exp()) if len(shares) else 0.0

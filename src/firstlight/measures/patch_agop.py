@@ -1,0 +1,325 @@
+"""Average gradient outer products over the patches that each layer of a network sees."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.progress import progress
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from
+from firstlight.data.images import ImageData
+from firstlight.measures.feature_matrix import (
+    grouped_filters,
+    measurable_layers,
+    range_basis,
+    unmeasured_layers,
+)
+from firstlight.measures.gradient_accumulators import Accumulators
+from firstlight.measures.hooks import Taps, tapped
+from firstlight.measures.model_outputs import (
+    Directions,
+    OutputName,
+    checked_output,
+    demand_finite_outputs,
+    demand_finite_weights,
+    demand_one_image_at_a_time,
+    demand_plain_layers,
+    output_directions,
+)
+from firstlight.measures.model_state import evaluating
+
+N_IMAGES = 512
+_BLOCK_ELEMENTS = 24_000_000  # of all layers' outputs: about 300 MB for a forward pass that keeps them
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerGradients(Result):
+    r"""Filters of a layer and the covariance of the gradients at its output.
+
+    A layer with more filters than inputs (k > d) responds in a subspace of its outputs only. Gradients
+    count as far as they lie in it: they are kept in an orthonormal basis U of that subspace, r = min(k, d)
+    coordinates instead of k, and :math:`U^\top W` takes the place of W.
+
+    Parameters
+    ----------
+    name : of the layer in the model.
+    filters : rows W, group by group.
+    shape : of one filter: (channels, height, width) for a convolution, (inputs,) for a linear layer.
+    parts : :math:`\sum g g^\top` over positions and outputs, for disjoint sets of images, in the precision
+        of the model; their sum over all images divided by the number of images is Q.
+    counts : images in each of these sets.
+    sensitivity : mean over images of the summed squared gradient at the output of each filter.
+    is_output : whether it gives the model's outputs. Its Q is the identity by definition.
+    """
+
+    name: str
+    filters: Float[Tensor, "g k d"]
+    shape: tuple[int, ...]
+    parts: Float[Tensor, "s g r r"]
+    counts: Float[Tensor, " s"]
+    sensitivity: Float[Tensor, "g k"]
+    is_output: bool
+
+    @property
+    def covariance(self) -> Float[Tensor, "g r r"]:
+        """Q, the back-propagated covariance: mean over images, sum over positions and outputs."""
+        return self.parts.sum(0, dtype=torch.float64) / self.counts.sum()
+
+    @property
+    def reduced(self) -> Float[Tensor, "g r d"]:
+        r"""W, or :math:`U^\top W` for a layer with more filters than inputs."""
+        basis = range_basis(self.filters)
+        return self.filters if basis is None else basis.mT @ self.filters
+
+    @property
+    def agop(self) -> Float[Tensor, "g d d"]:
+        r"""The average gradient outer product :math:`W^\top Q W`, one matrix per group."""
+        reduced = self.reduced
+        return reduced.mT @ self.covariance @ reduced
+
+    @property
+    def feature_matrix(self) -> Float[Tensor, "g d d"]:
+        r"""The feature matrix :math:`W^\top W`, one matrix per group."""
+        return self.filters.mT @ self.filters
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchAgop(Result):
+    """What the backward passes found, layer by layer.
+
+    Parameters
+    ----------
+    layers : in the order in which the model holds them.
+    skipped : layers that were left out, with the reason.
+    n_images, n_outputs : what was summed over.
+    n_passes : backward passes per image.
+    is_exact : whether all outputs were summed; if not, random combinations of them were.
+    """
+
+    layers: tuple[LayerGradients, ...]
+    skipped: dict[str, str]
+    n_images: int
+    n_outputs: int
+    n_passes: int
+    is_exact: bool
+
+    def __getitem__(self, name: str) -> LayerGradients:
+        found = {layer.name: layer for layer in self.layers}
+        if name not in found:
+            raise InvalidInput(f"layer {name!r} was not measured; {self.skipped.get(name, 'it is unknown')}.")
+        return found[name]
+
+    @property
+    def method(self) -> str:
+        """How the sum over outputs was taken, in words."""
+        if self.is_exact:
+            return f"all {self.n_outputs} outputs"
+        return f"{self.n_outputs} outputs by {self.n_passes} combinations"
+
+
+def patch_agop(
+    model: nn.Module,
+    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]],
+    *,
+    layers: str | Sequence[str] = "all",
+    outputs: str = "auto",
+    output: OutputName = None,
+    n_images: int = N_IMAGES,
+    seed: int = 0,
+    label: str = "Gradients",
+    show: bool | None = None,
+) -> PatchAgop:
+    r"""Average gradient outer products of all layers of a network, in one backward pass per output.
+
+    .. math::
+        \mathrm{AGOP} = \frac1n \sum_x \sum_p \sum_o \nabla_{h[p]} f_o \nabla_{h[p]} f_o^\top
+                      = W^\top Q W, \qquad Q = \frac1n \sum_x \sum_p \sum_o g g^\top
+
+    A layer is linear in each patch of its input h, so the gradient with respect to a patch is
+    :math:`W^\top g`, with g the gradient at the layer's output there: only k x k matrices are summed
+    (d x d where k > d), whatever padding, stride, dilation or bias. Patches count as independent although
+    they overlap; of a residual block only the path through the layer counts; a module that is used twice
+    sums over both uses; with groups there is one matrix each. The model runs in evaluation mode and is
+    left as it was.
+
+    Parameters
+    ----------
+    model : any module that maps images to outputs, image by image.
+    data : images as the model wants them, or an iterable of batches of images or of (images, labels).
+    layers : "all", "convolutions", or names of layers. A named layer that cannot be measured is an
+        error; with "all" it is listed in `skipped`.
+    outputs : "auto" sums over all outputs if there are at most 32. With more, the leading singular
+        directions of the last linear layer are summed exactly and random signs stand for the rest:
+        unbiased, and independent for every image, so that :func:`firstlight.measures.ansatz` can state
+        a standard error. "exact" always sums over all.
+    output : which part to take if the model returns a tuple (number) or a dictionary (key).
+    n_images : at most so many images.
+    seed : of the random signs.
+    label, show : of the progress bar.
+
+    Notes
+    -----
+    One forward and `n_passes` backward passes that compute no weight gradients, plus O(n p k²) per layer
+    and pass. Memory does not depend on the number of images.
+
+    References
+    ----------
+    .. [1] CNFA, section 2, eq. (2). The sum over outputs follows the paper's code.
+
+    Examples
+    --------
+    >>> layer = nn.Conv2d(1, 2, 1, bias=False)
+    >>> layer.weight.data = torch.tensor([3.0, 4.0]).reshape(2, 1, 1, 1)
+    >>> model = nn.Sequential(layer, nn.Flatten(), nn.Linear(2, 1, bias=False))
+    >>> model[2].weight.data = torch.ones(1, 2)
+    >>> patch_agop(model, torch.ones(5, 1, 1, 1))["0"].agop
+    tensor([[[49.0000]]], dtype=torch.float64)
+    """
+    if outputs not in ("auto", "exact"):
+        raise InvalidInput(f"`outputs` must be 'auto' or 'exact'; got {outputs!r}.")
+    if n_images < 1:
+        raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
+    named = not isinstance(layers, str) or layers not in ("all", "convolutions")
+    chosen = measurable_layers(model, layers if isinstance(layers, str) else tuple(layers))
+    demand_finite_weights(model)
+    batches, total = _batches(data, model, n_images)
+    with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
+        first, batches = _peek(batches)
+        skipped = demand_plain_layers(model, chosen, first[:1], named=named)
+        measured = {name: layer for name, layer in chosen.items() if name not in skipped}
+        if not measured:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+            raise InvalidInput(f"no layer of {type(model).__name__} can be measured. {reasons}.")
+        demand_one_image_at_a_time(model, first[:2], output=output)
+        sums = Accumulators(measured, generator=generator_from("output signs", seed))
+        with tapped(measured, sums.receive) as taps:
+            block = _block_size(model, taps, first[:1])
+            with progress(label, total=total, unit="images", show=show) as bar:
+                for part in (p for batch in batches for p in torch.split(batch, block)):
+                    directions = _forward(model, taps, part, sums, outputs, output)
+                    _backward(taps, directions, sums, bar.advance, len(part))
+    _demand_gradients(sums, skipped, named=named)
+    return PatchAgop(
+        layers=tuple(
+            LayerGradients(
+                name=name,
+                filters=grouped_filters(layer),
+                shape=tuple(layer.weight.shape[1:]),
+                parts=sums.parts(name),
+                counts=sums.counts.clone(),
+                sensitivity=sums.sensitivity(name),
+                is_output=name in sums.output_layers,
+            )
+            for name, layer in measured.items()
+            if name not in skipped
+        ),
+        skipped={**skipped, **(unmeasured_layers(model) if not named else {})},
+        n_images=int(sums.counts.sum()),
+        n_outputs=sums.n_outputs,
+        n_passes=sums.n_passes,
+        is_exact=sums.is_exact,
+    )
+
+
+def _forward(
+    model: nn.Module, taps: Taps, images: Tensor, sums: Accumulators, outputs: str, output: OutputName
+) -> tuple[Tensor, Directions]:
+    taps.forget()
+    result = checked_output(model(images), output, n=len(images))
+    if not result.requires_grad:
+        raise InvalidInput(
+            f"no gradient can be taken of {type(model).__name__}: its outputs do not depend on its layers "
+            "through differentiable operations. Remove no_grad, argmax or detach from its forward."
+        )
+    demand_finite_outputs(model, result)
+    source = taps.source(result)
+    flat = result.flatten(1) if result.ndim > 1 else result[:, None]
+    last = source if source and isinstance(sums.layers[source[0]], nn.Linear) and result.ndim == 2 else None
+    directions = output_directions(
+        None if last is None else sums.layers[last[0]].weight,
+        flat.shape[1],
+        exact=outputs == "exact",
+        known=sums.directions,
+    )
+    if source is not None:
+        sums.output_layers.add(source[0])
+    sums.begin(n_images=len(images), n_outputs=flat.shape[1], directions=directions, identity=last)
+    return flat, directions
+
+
+def _backward(
+    taps: Taps,
+    forward: tuple[Tensor, Directions],
+    sums: Accumulators,
+    advance: Callable[[float], None],
+    n: int,
+) -> None:
+    flat, directions = forward
+    cotangents = directions.cotangents(n, like=flat, generator=sums.generator)
+    for index, cotangent in enumerate(cotangents):
+        torch.autograd.grad(
+            flat, taps.anchor, grad_outputs=cotangent, retain_graph=index < directions.n_passes - 1
+        )
+        advance(n / directions.n_passes)
+    taps.forget()
+
+
+def _demand_gradients(sums: Accumulators, skipped: dict[str, str], *, named: bool) -> None:
+    for name in sums.layers:
+        if name in sums.reached:
+            continue
+        reason = "no gradient reaches it: it runs under no_grad, or the chosen output does not use it"
+        if named:
+            raise InvalidInput(f"layer {name!r} cannot be measured: {reason}.")
+        skipped[name] = reason
+
+
+def _block_size(model: nn.Module, taps: Taps, image: Tensor) -> int:
+    with torch.no_grad():
+        model(image)
+    return max(1, min(64, _BLOCK_ELEMENTS // max(taps.elements, 1)))
+
+
+def _batches(
+    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]], model: nn.Module, n_images: int
+) -> tuple[Iterator[Tensor], int | None]:
+    """Finite images on the model's device, a batch at a time, and their number if it is known."""
+    images = data.x if isinstance(data, ImageData) else data
+    parameter = next(model.parameters(), None)
+    if isinstance(images, Tensor):
+        if images.ndim < 2 or len(images) == 0:
+            raise InvalidInput(f"`data` must hold at least one image, n first; got {tuple(images.shape)}.")
+        return _prepared(torch.split(images[:n_images], 64), parameter, n_images), min(n_images, len(images))
+    return _prepared(images, parameter, n_images), None
+
+
+def _prepared(
+    batches: Iterable[Tensor | Sequence[Tensor]], parameter: Tensor | None, n_images: int
+) -> Iterator[Tensor]:
+    left = n_images
+    for batch in batches:
+        images = batch if isinstance(batch, Tensor) else batch[0]
+        if not images.isfinite().all():
+            raise InvalidInput("`data` holds NaN or infinite pixels. Remove or repair those images first.")
+        if parameter is not None and images.is_floating_point():
+            images = images.to(parameter.device, parameter.dtype)
+        yield images.detach()[:left]
+        left -= len(images)
+        if left <= 0:
+            return
+
+
+def _peek(batches: Iterator[Tensor]) -> tuple[Tensor, Iterator[Tensor]]:
+    first = next((batch for batch in batches if len(batch)), None)
+    if first is None:
+        raise InvalidInput("`data` must hold at least one image; it is empty.")
+
+    def all_of_them() -> Iterator[Tensor]:
+        yield first
+        yield from batches
+
+    return first, all_of_them()

@@ -1,0 +1,223 @@
+"""What a feature matrix looks at: maps over images, eigenvectors as pictures, likeness to an edge detector."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from einops import rearrange
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.shapes import Images
+from firstlight.maths import PatchGeometry, extract_patches, pearson, psd_sqrt
+from firstlight.maths.sandwich import Sandwich
+from firstlight.measures.feature_matrix import measurable_layers, range_basis
+from firstlight.measures.hooks import layer_inputs
+from firstlight.measures.model_outputs import run
+from firstlight.measures.model_state import evaluating
+from firstlight.measures.patch_agop import LayerGradients
+
+Maps = Float[Tensor, "n h w"]
+_SOBEL = ((1.0, 0.0, -1.0), (2.0, 0.0, -2.0), (1.0, 0.0, -1.0))
+
+
+def patch_operator_map(
+    matrix: Float[Tensor, "d d"],
+    images: Images,
+    geometry: PatchGeometry,
+    *,
+    root: bool = True,
+    per_channel: bool = False,
+) -> Maps | Float[Tensor, "n c h w"]:
+    r"""Norm of :math:`M^{1/2} x[p]` at every position: what M finds large in an image.
+
+    Parameters
+    ----------
+    matrix : M, symmetric and positive semidefinite, over patches in the order (channel, row, column).
+    images : or feature maps.
+    geometry : of the patches.
+    root : use the square root of M; False gives :math:`\|M x[p]\|`, as in some of the paper's figures.
+    per_channel : one norm per channel of the result instead of one over the whole patch.
+
+    Notes
+    -----
+    For a layer of a network use :func:`layer_maps`, which needs one convolution and no square root.
+
+    References
+    ----------
+    .. [1] CNFA, section 2.2. The paper uses both M and its root (E-52) and leaves the norm open (E-57).
+    """
+    operator = psd_sqrt(matrix.double()) if root else matrix.double()
+    seen = extract_patches(images.double(), geometry) @ operator
+    h, w = geometry.positions(*images.shape[2:])
+    channels: Tensor = rearrange(seen, "n (h w) (c a) -> n c h w a", h=h, w=w, c=images.shape[1])
+    if per_channel:
+        return channels.square().sum(4).sqrt()
+    return channels.square().sum((1, 4)).sqrt()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerMaps(Result):
+    """What a layer's filters and its gradients look at, in the same images.
+
+    Parameters
+    ----------
+    name : of the layer.
+    features : map of the feature matrix.
+    gradients : map of the gradient outer product.
+    agreement : Pearson correlation of the two over all positions, image by image.
+    sobel : Pearson correlation of the feature map with the edge strength of the image, image by image.
+    gradient_sobel : the same of the gradient map.
+    """
+
+    name: str
+    features: Maps
+    gradients: Maps
+    agreement: Float[Tensor, " n"]
+    sobel: Float[Tensor, " n"]
+    gradient_sobel: Float[Tensor, " n"]
+
+
+def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Images) -> tuple[LayerMaps, ...]:
+    r"""Maps of :math:`\|M^{1/2} h[p]\|` for both matrices of each two-dimensional convolution.
+
+    With :math:`z = W h[p]` these are :math:`\|z\|` and :math:`(z^\top Q z)^{1/2}`: the layer's own
+    convolution does the work. Images where a map is constant have a correlation of 0.
+
+    Parameters
+    ----------
+    model : as it was measured.
+    layers : from :func:`firstlight.measures.patch_agop`; others than convolutions over images are left out.
+    images : as the model wants them.
+    """
+    modules = measurable_layers(model, tuple(layer.name for layer in layers))
+    chosen = {name: module for name, module in modules.items() if isinstance(module, nn.Conv2d)}
+    parameter = next(model.parameters())
+    images = images.to(parameter.device, parameter.dtype)
+    with evaluating(model), torch.no_grad():
+        run(model, images[:1])
+        seen = layer_inputs(model, chosen, images)
+    edges = sobel_map(images)
+    found = []
+    for layer in layers:
+        if layer.name not in seen:
+            continue
+        module = chosen[layer.name]
+        with torch.no_grad():
+            bias = 0 if module.bias is None else module.bias[:, None, None]
+            z = (nn.Conv2d.forward(module, seen[layer.name]) - bias).double().cpu()
+        found.append(_maps_of(layer, z, edges))
+    return tuple(found)
+
+
+def _maps_of(
+    layer: LayerGradients, z: Float[Tensor, "n k h w"], edges: Float[Tensor, "n rows columns"]
+) -> LayerMaps:
+    grouped = rearrange(z, "n (g k) h w -> n g k h w", g=len(layer.filters))
+    features = z.square().sum(1).sqrt()
+    if (basis := range_basis(layer.filters)) is not None:
+        grouped = torch.einsum("ngkhw,gkr->ngrhw", grouped, basis)
+    weighted = torch.einsum("ngkhw,gkl,nglhw->nhw", grouped, layer.covariance, grouped)
+    gradients = weighted.clamp(min=0).sqrt()
+    h, w = features.shape[1:]
+    contour = F.adaptive_avg_pool2d(edges, (h, w))
+    return LayerMaps(
+        name=layer.name,
+        features=features,
+        gradients=gradients,
+        agreement=_alike(features, gradients),
+        sobel=_alike(features, contour),
+        gradient_sobel=_alike(gradients, contour),
+    )
+
+
+def sobel_map(images: Images) -> Maps:
+    """Strength of the intensity gradient by Sobel's filters, of the mean over channels.
+
+    Examples
+    --------
+    >>> step = torch.tensor([0.0, 0.0, 1.0, 1.0]).expand(1, 1, 4, 4)
+    >>> sobel_map(step)[0, 1]
+    tensor([0., 4., 4., 0.], dtype=torch.float64)
+    """
+    grey = images.detach().double().cpu().mean(1, keepdim=True)
+    kernel = torch.tensor(_SOBEL, dtype=torch.float64)
+    kernels = torch.stack([kernel, kernel.T])[:, None]
+    padded = F.pad(grey, (1, 1, 1, 1), mode="replicate")
+    return F.conv2d(padded, kernels).square().sum(1).sqrt()
+
+
+def _alike(a: Maps, b: Maps) -> Float[Tensor, " n"]:
+    rows = []
+    for one, other in zip(a.flatten(1), b.flatten(1), strict=True):
+        is_flat = min(float(one.max() - one.min()), float(other.max() - other.min())) == 0
+        rows.append(0.0 if is_flat else float(pearson(one, other)))
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Eigenvectors(Result):
+    """Leading eigenvectors of a matrix over patches.
+
+    Parameters
+    ----------
+    name : of the layer.
+    kind : "features" or "gradients".
+    values : by decreasing size, as shares of the trace.
+    vectors : orthonormal, each in the shape of a filter of the layer.
+    constant : share of each vector's norm that answers a flat patch, channel by channel; an edge
+        detector has less than 0.1.
+    """
+
+    name: str
+    kind: str
+    values: Float[Tensor, " m"]
+    vectors: Float[Tensor, "m *shape"]
+    constant: Float[Tensor, " m"]
+
+
+def top_eigenvectors(layer: LayerGradients, *, kind: str = "gradients", count: int = 8) -> Eigenvectors:
+    r"""Leading eigenvectors of a layer's feature matrix or gradient outer product.
+
+    Found from the r x r matrix :math:`S \tilde Q S` in the basis of singular vectors, r = min(k, d), so
+    that no d x d matrix is formed. With groups, the leading ones over all groups. The sign makes the
+    largest entry positive.
+    """
+    if kind not in ("features", "gradients"):
+        raise InvalidInput(f"`kind` must be 'features' or 'gradients'; got {kind!r}.")
+    sandwich = Sandwich.of(layer.reduced)
+    roots = sandwich.squares.sqrt()
+    right = sandwich.right / torch.where(roots > 0, roots, 1.0)[:, None, :]
+    if kind == "features":
+        inner = torch.diag_embed(sandwich.squares)
+    else:
+        inner = roots[:, :, None] * sandwich.inner(layer.covariance) * roots[:, None, :]
+    values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)
+    trace = values.clamp(min=0).sum()
+    order = values.flatten().argsort(descending=True)[:count]
+    columns = (right @ vectors).mT.flatten(0, 1)[order]
+    peak = columns.gather(1, columns.abs().argmax(1, keepdim=True))
+    shaped = (columns * peak.sign()).reshape(len(columns), *layer.shape)
+    return Eigenvectors(
+        name=layer.name,
+        kind=kind,
+        values=values.flatten()[order].clamp(min=0) / trace,
+        vectors=shaped,
+        constant=constant_share(shaped),
+    )
+
+
+def constant_share(vectors: Float[Tensor, "m *shape"]) -> Float[Tensor, " m"]:
+    """Share of the norm of each vector that lies along constant channels; 1 for a linear layer's.
+
+    Examples
+    --------
+    >>> constant_share(torch.tensor([[[[1.0, -1.0]]], [[[1.0, 1.0]]]]))
+    tensor([0., 1.])
+    """
+    means = vectors.flatten(2).mean(2) if vectors.ndim > 2 else vectors
+    area = vectors[0, 0].numel() if vectors.ndim > 2 else 1
+    return (means.square().sum(1) * area).sqrt() / vectors.flatten(1).square().sum(1).sqrt()

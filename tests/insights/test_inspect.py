@@ -1,0 +1,123 @@
+"""An inspection finds what is there, changes nothing, and makes a page."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+import firstlight
+from firstlight import models
+from firstlight.core.errors import InvalidInput
+from firstlight.data import load
+from firstlight.insights import ansatz_tour, fresh_twin, inspect
+from firstlight.measures.ansatz import INITIAL, TRAINED
+from firstlight.report import Page, ansatz_sections, inspection_page, render
+
+
+def network(seed=0, **options):
+    return models.build("small", classes=8, width=0.25, seed=seed, **options)
+
+
+@pytest.fixture(scope="module")
+def photos():
+    return load("photos", split="test", n=24)
+
+
+def test_an_inspection_holds_every_part_and_makes_a_page(photos):
+    model = network()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = inspect(model, photos, fast=True)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert model.training
+    assert [layer.name for layer in found.layers] == ["0", "3", "6", "10"]
+    assert found.n_images == 24
+    assert 0 <= found.accuracy <= 1
+    assert found.profile is not None
+    assert len(found.ansatz.pair(TRAINED)) == len(found.ansatz.pair(INITIAL)) == 4
+    assert [one.kind for one in found.eigenvectors] == ["features", "gradients"]
+    assert [one.name for one in found.maps] == ["0", "3", "6"]
+    assert not found.is_own_start
+    page = inspection_page(found)
+    assert isinstance(page, Page)
+    text = render(page)
+    for words in (
+        "Do the filters follow the gradients?",
+        "null: gradients turned at random",
+        "fast look",
+        "±",
+    ):
+        assert words in text
+
+
+def test_the_own_start_shows_movement(photos):
+    start = network()
+    model = network()
+    model[0].weight.data.mul_(3)
+    found = inspect(model, photos, initial=start, n_images=8)
+    moved = {change.name: change.distance for change in found.changes}
+    assert moved["0"] == pytest.approx(2)
+    assert moved["3"] == 0
+    assert "moved layer 0 most" in " ".join(inspection_page(found).lead)
+
+
+def test_models_without_convolutions_and_images_without_labels_have_a_page_too(photos):
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3072, 12), nn.ReLU(), nn.Linear(12, 3))
+    found = inspect(model, photos.x[:6])
+    assert math.isnan(found.accuracy)
+    assert found.profile is None
+    assert found.maps == found.eigenvectors == ()
+    assert "linear layers" in render(inspection_page(found))
+
+
+def test_grey_images_and_one_image(photos):
+    grey = photos.map(lambda x: x.mean(1, keepdim=True))
+    model = models.build("lenet", classes=8, shape=(1, 32, 32))
+    assert "unknown" in render(inspection_page(inspect(model, grey, n_images=1)))
+
+
+def test_dead_networks_are_described_not_refused(photos):
+    model = network()
+    model[3].weight.data.zero_()
+    found = inspect(model, photos, n_images=8)
+    assert {"0", "3"} <= set(found.ansatz.skipped)
+    assert render(inspection_page(found))
+
+
+def test_bad_data_are_refused(photos):
+    with pytest.raises(InvalidInput, match="n c h w"):
+        inspect(network(), torch.zeros(3, 5))
+    with pytest.raises(InvalidInput, match="`n_images` must be at least 1"):
+        inspect(network(), photos, n_images=0)
+
+
+def test_a_fresh_twin_is_new_everywhere_and_the_same_for_one_seed():
+    model = models.build("resnet18", width=0.0625)
+    twin, again = fresh_twin(model, seed=1), fresh_twin(model, seed=1)
+    for name, value in model.named_parameters():
+        if value.ndim > 1:
+            assert not torch.equal(twin.get_parameter(name), value)
+            assert torch.equal(twin.get_parameter(name), again.get_parameter(name))
+
+
+def test_the_part_of_the_tour_makes_sections(photos):
+    found = ansatz_tour(network(1), network(0), photos)
+    titles = [section.title for section in ansatz_sections(found)]
+    assert titles == [
+        "Do the filters follow the gradients?",
+        "Which patterns matter to the first layer?",
+        "Where do the layers look?",
+    ]
+
+
+def test_importing_the_package_loads_no_torch_and_names_are_found_when_asked():
+    code = "import sys, firstlight; assert 'torch' not in sys.modules; print(firstlight.inspect.__module__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "firstlight.insights.inspection"
+    for name in firstlight.__all__:
+        assert getattr(firstlight, name) is not None
+    assert "inspect" in dir(firstlight)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        firstlight.nothing  # noqa: B018

@@ -1,0 +1,92 @@
+"""Feature matrices and gradient outer products by their definitions: one patch, one output at a time."""
+
+import copy
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def patches_of(layer, x):
+    """Every patch that a two-dimensional convolution sees, as n, positions, groups, group patch."""
+    if isinstance(layer, nn.Linear):
+        return x.reshape(len(x), -1, 1, x.shape[-1])
+    (kh, kw), (sh, sw), (dh, dw) = layer.kernel_size, layer.stride, layer.dilation
+    if layer.padding == "same":
+        total = [d * (k - 1) for k, d in zip(layer.kernel_size, layer.dilation, strict=True)]
+        sides = [total[1] // 2, total[1] - total[1] // 2, total[0] // 2, total[0] - total[0] // 2]
+    elif layer.padding == "valid":
+        sides = [0, 0, 0, 0]
+    else:
+        sides = [layer.padding[1], layer.padding[1], layer.padding[0], layer.padding[0]]
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    x = functional.pad(x, sides, mode=mode)
+    height, width = x.shape[2:]
+    found = []
+    for top in range(0, height - dh * (kh - 1), sh):
+        for left in range(0, width - dw * (kw - 1), sw):
+            window = x[:, :, top : top + dh * (kh - 1) + 1 : dh, left : left + dw * (kw - 1) + 1 : dw]
+            found.append(window.reshape(len(x), layer.groups, -1))
+    return torch.stack(found, 1)
+
+
+def output_shape(layer, x):
+    if isinstance(layer, nn.Linear):
+        return (*x.shape[:-1], layer.out_features)
+    with torch.no_grad():
+        return nn.Conv2d.forward(layer, x).shape
+
+
+def from_patches(layer, patches, shape):
+    """The layer's output, as a function of independent patches."""
+    groups = patches.shape[2]
+    weight = layer.weight.reshape(groups, layer.weight.shape[0] // groups, -1)
+    values = torch.einsum("npgd,gkd->ngkp", patches, weight).flatten(1, 2)
+    if layer.bias is not None:
+        values = values + layer.bias[:, None]
+    if isinstance(layer, nn.Linear):
+        return values.transpose(1, 2).reshape(shape)
+    return values.reshape(shape)
+
+
+def agop(model, name, images, pick=lambda result: result):
+    """Mean over images of the outer products of all patch gradients, one matrix per group."""
+    model = copy.deepcopy(model).eval()
+    layer = dict(model.named_modules())[name]
+    leaves = []
+
+    def forward(x):
+        patches = patches_of(layer, x)
+        # a change of the patches, so that a second use of the layer still depends on the first
+        change = torch.zeros_like(patches).requires_grad_()
+        leaves.append(change)
+        return from_patches(layer, patches + change, output_shape(layer, x))
+
+    layer.forward = forward
+    groups = getattr(layer, "groups", 1)
+    size = layer.weight[0].numel()
+    total = torch.zeros(groups, size, size, dtype=torch.float64)
+    for image in images:
+        leaves.clear()
+        outputs = pick(model(image[None])).reshape(-1)
+        for value in outputs:
+            gradients = torch.autograd.grad(value, leaves, retain_graph=True, allow_unused=True)
+            for gradient in gradients:
+                if gradient is not None:
+                    for position in gradient[0].double():
+                        total += torch.einsum("ga,gb->gab", position, position)
+    return total / len(images)
+
+
+def feature_matrix(layer):
+    groups = getattr(layer, "groups", 1)
+    rows = layer.weight.detach().double().reshape(groups, layer.weight.shape[0] // groups, -1)
+    return torch.stack([sum(torch.outer(row, row) for row in group) for group in rows])
+
+
+def cosine(a, b):
+    return float((a * b).sum() / (a.norm() * b.norm()))
+
+
+def pearson(a, b):
+    return cosine(a - a.mean(), b - b.mean())
