@@ -83,6 +83,12 @@ def principal_moments(inputs: Float[Tensor, "n q"], targets: Float[Tensor, "n k"
 
 def compact(layers: Layers) -> Float[Tensor, "*nets k q"]:
     r"""The compact representation :math:`\mathbf{W} = W_L \cdots W_1`."""
+    # from the narrow end: with few outputs every product is then a thin one
+    if layers[-1].shape[-2] <= layers[0].shape[-1]:
+        product = layers[-1]
+        for layer in reversed(layers[:-1]):
+            product = product @ layer
+        return product
     product = layers[0]
     for layer in layers[1:]:
         product = layer @ product
@@ -125,9 +131,16 @@ def layer_gradients(
 
     .. math:: \partial / \partial W_l = (W_L \cdots W_{l+1})^\top\, Er\, (W_{l-1} \cdots W_1)^\top
     """
-    error = error_matrix(compact(layers), sxx, syx)
-    above, below = _partial_products(layers)
-    return tuple(up.mT @ error @ low.mT for up, low in zip(above, below, strict=True))
+    below = error_matrix(compact(layers), sxx, syx)  # Er times the transposes of the layers below
+    above = torch.eye(layers[-1].shape[-2], dtype=below.dtype).expand(*below.shape[:-2], -1, -1)
+    tops = [above]
+    for layer in reversed(layers[1:]):
+        tops.append(tops[-1] @ layer)
+    found = []
+    for layer, top in zip(layers, reversed(tops), strict=True):
+        found.append(top.mT @ below)
+        below = below @ layer.mT
+    return tuple(found)
 
 
 def stepped(
