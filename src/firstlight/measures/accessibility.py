@@ -210,7 +210,7 @@ class RecordAccessibility:
     labels: Tensor
     name: str = "accessibility"
 
-    def __call__(self, steps_per_epoch: int) -> list[Callable[[int, nn.Module], None]]:
+    def __call__(self, steps_per_epoch: int) -> list[AccessibilityRecorder]:
         """Return one fresh recorder."""
         return [AccessibilityRecorder(self.inputs, self.labels, every=steps_per_epoch)]
 

@@ -1,6 +1,7 @@
 """One HTML file from stored results; never trains."""
 
+from firstlight.report.order import order_sections
 from firstlight.report.page import Page, Panel, Section, render, write_page
 from firstlight.report.tour import tour_page
 
-__all__ = ["Page", "Panel", "Section", "render", "tour_page", "write_page"]
+__all__ = ["Page", "Panel", "Section", "order_sections", "render", "tour_page", "write_page"]
