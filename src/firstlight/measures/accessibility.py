@@ -98,7 +98,7 @@ class AccessibilityRecorder:
     inputs : the examples to follow, training or test; None if outputs are handed in by :meth:`batch`.
     labels : their classes. A network with one output is taken to score class 1 against class 0.
     every : with our loop, steps per epoch.
-    batch_size : examples per forward pass.
+    batch_size : examples per forward pass; activations of larger ones leave the cache.
 
     Notes
     -----
@@ -113,7 +113,7 @@ class AccessibilityRecorder:
     """
 
     def __init__(
-        self, inputs: Tensor | None, labels: Int[Tensor, " n"], *, every: int = 1, batch_size: int = 500
+        self, inputs: Tensor | None, labels: Int[Tensor, " n"], *, every: int = 1, batch_size: int = 100
     ) -> None:
         if inputs is not None and len(inputs) != len(labels):
             raise InvalidInput(f"`labels` must match `inputs`; got {len(labels)} for {len(inputs)} examples.")
