@@ -89,7 +89,7 @@ class WhiteningAndOrder:
         ),
         "desk": Config(),
         "paper": Config(
-            n=10_000, n_cnn=50_000, cnn_nets=10, epochs=200, cnn_epochs=100, model="vgg19", width=1.0
+            n=10_000, n_cnn=10_000, cnn_nets=10, epochs=200, cnn_epochs=100, model="vgg19", width=1.0
         ),
     }
 
