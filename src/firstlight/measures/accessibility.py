@@ -227,7 +227,7 @@ class AccessibilityCallback:
     Lightning asks its callbacks for many hooks; those not used here answer with doing nothing.
     """
 
-    state_key = "firstlight.AccessibilityCallback"
+    state_key = _legacy_state_key = "firstlight.AccessibilityCallback"
 
     def __init__(self, recorder: AccessibilityRecorder) -> None:
         self.recorder = recorder
