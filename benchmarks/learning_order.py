@@ -133,11 +133,11 @@ def memory_megabytes(kind: str) -> float:
     return int(Path("/proc/self/status").read_text().split(f"{kind}:")[1].split()[0]) / 1024
 
 
-def neighbours(n: int) -> None:
+def neighbours(n: int, scored: int | None) -> None:
     """Discriminability in pixels; scikit-learn on fewer images beside it."""
     from sklearn.neighbors import NearestNeighbors
 
-    few = min(n, 5000)
+    few = min(n, 3000)
     train = data.load("cifar10", split="train", n=n, seed=0)
     part = train.x[:few].flatten(1)
     ours, found = seconds_of(lambda: discriminability(part, train.y[:few], k=10))
@@ -150,14 +150,15 @@ def neighbours(n: int) -> None:
     )
     same = (train.y[torch.as_tensor(index[:, 1:])] == train.y[:few, None]).double().mean(1)
     agree = float((same == found).double().mean())
-    whole, _ = seconds_of(lambda: discriminability(train.x, train.y, k=10))
+    chosen = None if scored is None else torch.arange(scored)
+    whole, _ = seconds_of(discriminability, train.x, train.y, k=10, index=chosen)
     print(f"discriminability, k = 10, {train.x[0].numel()} pixels")
     print(
         f"  {few} images: ours {ours:.1f} s, scikit-learn {theirs:.1f} s ({theirs / ours:.1f}x), equal for {agree:.2%}"
     )
-    print(
-        f"  {n} images: {whole:.0f} s, peak memory of the whole process {memory_megabytes('VmHWM') / 1024:.2f} GB"
-    )
+    told = "" if scored is None else f" for {scored} of them ({whole * n / scored:.0f} s for all)"
+    peak = memory_megabytes("VmHWM") / 1024
+    print(f"  {n} images: {whole:.1f} s{told}, peak memory of the whole process {peak:.2f} GB")
 
 
 # ---------------------------------------------------------------- label errors
@@ -262,6 +263,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("critical", "recorder", "neighbours", "labels"))
     parser.add_argument("--n", type=int)
+    parser.add_argument("--scored", type=int, help="score only so many images; neighbours among all")
     parser.add_argument("--nets", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
@@ -275,7 +277,7 @@ def main() -> None:
     elif given.what == "recorder":
         recorder(given.n or 2000)
     elif given.what == "neighbours":
-        neighbours(given.n or 50_000)
+        neighbours(given.n or 50_000, given.scored)
     else:
         labels(
             given.n or 10_000,

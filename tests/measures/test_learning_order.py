@@ -114,6 +114,8 @@ def test_discriminability_of_images_is_unchanged_by_shift_and_scale_and_excludes
     labels = torch.arange(30) % 3
     several = discriminabilities(images, labels, ks=(1, 5))
     assert torch.equal(several[1], discriminability(7 * images - 3, labels, k=5))
+    some = torch.tensor([7, 2, 29])
+    assert torch.equal(discriminability(images, labels, k=5, index=some), several[1][some])
     same = torch.ones(4, 1, 2, 2)
     alone = discriminability(same, torch.arange(4), k=3)  # all at distance zero, no two of a class
     assert torch.equal(alone, torch.zeros(4).double())

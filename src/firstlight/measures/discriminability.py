@@ -14,8 +14,13 @@ BLOCK_NUMBERS = 1 << 25  # distances held at a time: 128 MB of float32
 
 
 def discriminability(
-    inputs: Float[Tensor, "n ..."], labels: Int[Tensor, " n"], *, k: int = 10, block: int | None = None
-) -> Float[Tensor, " n"]:
+    inputs: Float[Tensor, "n ..."],
+    labels: Int[Tensor, " n"],
+    *,
+    k: int = 10,
+    index: Int[Tensor, " m"] | None = None,
+    block: int | None = None,
+) -> Float[Tensor, " m"]:
     r"""Share of the `k` nearest neighbours, the point itself excluded, that have the point's class.
 
     .. math:: \mathrm{disc}(x) = \frac1k \sum_{z \in N_k(x)} 1[y(z) = y(x)]
@@ -28,6 +33,7 @@ def discriminability(
     inputs : images or features, one per row.
     labels : their classes.
     k : number of neighbours.
+    index : score these examples only; neighbours are still sought among all. Default: every example.
     block : rows of distances worked on at a time; by default 128 MB.
 
     Returns
@@ -40,7 +46,7 @@ def discriminability(
     >>> discriminability(torch.tensor([[0.0], [1.0], [1.5], [9.0]]), torch.tensor([0, 0, 1, 1]), k=1)
     tensor([1., 0., 0., 1.], dtype=torch.float64)
     """
-    return discriminabilities(inputs, labels, ks=(k,), block=block)[0]
+    return discriminabilities(inputs, labels, ks=(k,), index=index, block=block)[0]
 
 
 def discriminabilities(
@@ -48,8 +54,9 @@ def discriminabilities(
     labels: Int[Tensor, " n"],
     *,
     ks: Sequence[int],
+    index: Int[Tensor, " m"] | None = None,
     block: int | None = None,
-) -> Float[Tensor, "ks n"]:
+) -> Float[Tensor, "ks m"]:
     """The same for several numbers of neighbours, at the cost of one."""
     n = len(inputs)
     if len(labels) != n:
@@ -63,14 +70,14 @@ def discriminabilities(
     if not squares.isfinite().all():
         raise InvalidInput("`inputs` holds NaN or infinite values. Remove or repair those examples first.")
     size = block or max(1, BLOCK_NUMBERS // n)
+    rows = torch.arange(n) if index is None else index
     found = []
-    for start in range(0, n, size):
-        stop = min(start + size, n)
+    for some in torch.split(rows, size):
         # the square of the row's own point is the same for all its neighbours and left out
-        distances = torch.addmm(squares, points[start:stop], points.T, alpha=-2)
-        distances[torch.arange(stop - start), torch.arange(start, stop)] = torch.inf
+        distances = torch.addmm(squares, points[some], points.T, alpha=-2)
+        distances[torch.arange(len(some)), some] = torch.inf
         nearest = distances.topk(max(ks), largest=False, sorted=True).indices
-        same = (labels[nearest] == labels[start:stop, None]).double()
+        same = (labels[nearest] == labels[some, None]).double()
         found.append(torch.stack([same[:, :k].mean(1) for k in ks]))
     return torch.cat(found, dim=1)
 
