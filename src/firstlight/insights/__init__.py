@@ -1,20 +1,32 @@
 """Questions that need a training, a theory and a measure together."""
 
-from firstlight.insights.ansatz_tour import AnsatzTour, ansatz_tour
-from firstlight.insights.explain_profile import ProfileExplanation, explain_profile
+from firstlight.insights.ansatz_tour import (AnsatzTour, ansatz_tour,)
+from firstlight.insights.early_stopping import (EarlyStopping, early_stopping_by_band,)
+from firstlight.insights.explain_profile import (ProfileExplanation, explain_profile,)
 from firstlight.insights.fresh_twin import fresh_twin
-from firstlight.insights.inspection import Inspection, inspect
-from firstlight.insights.tour import FirstLayerTour, Tour, run_tour
+from firstlight.insights.inspection import (Inspection, inspect,)
+from firstlight.insights.order_report import (OrderReport, Shown, label_suspicion, order_report, separation,)
+from firstlight.insights.order_tour import (OrderTour, run_order_tour,)
+from firstlight.insights.tour import (FirstLayerTour, Tour, run_tour,)
 
 __all__ = [
     "AnsatzTour",
+    "EarlyStopping",
     "FirstLayerTour",
     "Inspection",
+    "OrderReport",
+    "OrderTour",
     "ProfileExplanation",
+    "Shown",
     "Tour",
     "ansatz_tour",
+    "early_stopping_by_band",
     "explain_profile",
     "fresh_twin",
     "inspect",
+    "label_suspicion",
+    "order_report",
+    "run_order_tour",
     "run_tour",
+    "separation",
 ]

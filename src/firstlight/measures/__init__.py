@@ -1,75 +1,85 @@
 """What a network learned, measured without knowing who trained it."""
 
-from firstlight.measures.ansatz import Ansatz, AnsatzRow, ansatz, ansatz_of
-from firstlight.measures.consistency import Agreement, Consistency, agreement, consistency
-from firstlight.measures.energy_profile import (
-    Profile,
-    energy_profile,
-    patch_basis,
-    profile_in,
-    profile_of,
-    profiles_over_time,
-    windowed,
-)
+from firstlight.measures.accessibility import (AccessibilityCallback, AccessibilityHistory, AccessibilityRecorder, RecordAccessibility, history_of,)
+from firstlight.measures.ansatz import (Ansatz, AnsatzRow, ansatz, ansatz_of,)
+from firstlight.measures.compact_representation import (CompactRecorder, ComponentConvergence, activation_free_representation, compact_representation, component_convergence,)
+from firstlight.measures.consistency import (Agreement, Consistency, agreement, consistency,)
+from firstlight.measures.critical_component import (ComponentClassifier, CriticalComponents, critical_component,)
+from firstlight.measures.critical_frequency import critical_frequency
+from firstlight.measures.discriminability import (discriminabilities, discriminability, penultimate_features,)
+from firstlight.measures.energy_profile import (Profile, energy_profile, patch_basis, profile_in, profile_of, profiles_over_time, windowed,)
 from firstlight.measures.feature_matrix import feature_matrix
-from firstlight.measures.filter_faults import FilterFaults, filter_faults
-from firstlight.measures.first_convolution import Convolution, first_convolution
-from firstlight.measures.frequency import (
-    FrequencyReading,
-    band_energy,
-    component_frequencies,
-    filter_frequencies,
-    frequency_reading,
-)
+from firstlight.measures.filter_faults import (FilterFaults, filter_faults,)
+from firstlight.measures.first_convolution import (Convolution, first_convolution,)
+from firstlight.measures.frequency import (FrequencyReading, band_energy, component_frequencies, filter_frequencies, frequency_reading,)
 from firstlight.measures.label_correlation import label_correlation
-from firstlight.measures.layer_change import LayerChange, layer_changes
-from firstlight.measures.patch_agop import LayerGradients, PatchAgop, patch_agop
-from firstlight.measures.patch_operator import (
-    Eigenvectors,
-    LayerMaps,
-    constant_share,
-    layer_maps,
-    patch_operator_map,
-    sobel_map,
-    top_eigenvectors,
-)
+from firstlight.measures.layer_change import (LayerChange, layer_changes,)
+from firstlight.measures.learning_order import (Constancy, OrderCorrelation, binned_correlation, fastest_share, learning_order_constancy, matched, order_correlation, running_constancy, smoothed_correlation,)
+from firstlight.measures.patch_agop import (LayerGradients, PatchAgop, patch_agop,)
+from firstlight.measures.patch_operator import (Eigenvectors, LayerMaps, constant_share, layer_maps, patch_operator_map, sobel_map, top_eigenvectors,)
 
 __all__ = [
+    "AccessibilityCallback",
+    "AccessibilityHistory",
+    "AccessibilityRecorder",
     "Agreement",
     "Ansatz",
     "AnsatzRow",
+    "CompactRecorder",
+    "ComponentClassifier",
+    "ComponentConvergence",
     "Consistency",
+    "Constancy",
     "Convolution",
+    "CriticalComponents",
     "Eigenvectors",
     "FilterFaults",
     "FrequencyReading",
     "LayerChange",
     "LayerGradients",
     "LayerMaps",
+    "OrderCorrelation",
     "PatchAgop",
     "Profile",
+    "RecordAccessibility",
+    "activation_free_representation",
     "agreement",
     "ansatz",
     "ansatz_of",
     "band_energy",
+    "binned_correlation",
+    "compact_representation",
+    "component_convergence",
     "component_frequencies",
     "consistency",
     "constant_share",
+    "critical_component",
+    "critical_frequency",
+    "discriminabilities",
+    "discriminability",
     "energy_profile",
+    "fastest_share",
     "feature_matrix",
     "filter_faults",
     "filter_frequencies",
     "first_convolution",
     "frequency_reading",
+    "history_of",
     "label_correlation",
     "layer_changes",
     "layer_maps",
+    "learning_order_constancy",
+    "matched",
+    "order_correlation",
     "patch_agop",
     "patch_basis",
     "patch_operator_map",
+    "penultimate_features",
     "profile_in",
     "profile_of",
     "profiles_over_time",
+    "running_constancy",
+    "smoothed_correlation",
     "sobel_map",
     "top_eigenvectors",
     "windowed",

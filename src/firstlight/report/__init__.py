@@ -2,7 +2,8 @@
 
 from firstlight.report.ansatz import ansatz_sections
 from firstlight.report.inspect import inspection_page
-from firstlight.report.page import Page, Panel, Section, render, write_page
+from firstlight.report.order import order_sections
+from firstlight.report.page import (Page, Panel, Section, render, write_page,)
 from firstlight.report.tour import tour_page
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Section",
     "ansatz_sections",
     "inspection_page",
+    "order_sections",
     "render",
     "tour_page",
     "write_page",

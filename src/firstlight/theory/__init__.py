@@ -1,5 +1,11 @@
 """Closed forms that the papers prove, as functions of time."""
 
-from firstlight.theory import first_layer, identity, least_squares
+from firstlight.theory import (deep_linear, first_layer, identity, least_squares, two_layer_relu,)
 
-__all__ = ["first_layer", "identity", "least_squares"]
+__all__ = [
+    "deep_linear",
+    "first_layer",
+    "identity",
+    "least_squares",
+    "two_layer_relu",
+]

@@ -1,0 +1,56 @@
+"""
+Which of my images are easy, and which labels look wrong?
+=========================================================
+
+Add the accessibility recorder to a plain PyTorch loop: three lines, marked below.
+"""
+
+# %%
+# Any images, any model, any loop. Here: crops of photographs that come with the installation.
+
+import torch
+from torch import nn
+
+from firstlight import data
+from firstlight.insights import order_report
+from firstlight.measures import AccessibilityRecorder
+
+photos = data.load("photos", split="train", n=600, seed=0)
+x = nn.functional.avg_pool2d(photos.x, 2)
+y = photos.y
+
+torch.manual_seed(0)
+model = nn.Sequential(
+    nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(4), nn.Flatten(), nn.Linear(256, 8)
+)
+optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+# %%
+# The loop, with the recorder.
+
+recorder = AccessibilityRecorder(x, y)  # line 1: the examples to follow
+
+for _epoch in range(8):
+    for batch in torch.randperm(len(x)).split(32):
+        loss = nn.functional.cross_entropy(model(x[batch]), y[batch])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    recorder.record(model)  # line 2: once per epoch
+
+history = recorder.history()  # line 3: one bit per image and epoch
+
+# %%
+# What came out: a score per image, and what predicts it without any training.
+
+report = order_report(history, photos, n_shown=8)
+print(f"training accuracy by epoch: {[round(a, 2) for a in history.accuracy[0].tolist()]}")
+print(f"learned first: images {report.earliest.index.tolist()}")
+print(f"learned last:  images {report.latest.index.tolist()}")
+for name, found in report.correlations.items():
+    print(f"{name}: {found.pointwise.value:.2f} (chance {found.chance.spread:.2f})")
+
+# %%
+# With outputs of the training steps instead of a forward pass, the recorder costs next to nothing:
+# ``recorder.batch(outputs, batch)`` after each step and ``recorder.end_epoch()`` after each epoch.
+# In Lightning: ``Trainer(callbacks=[AccessibilityCallback(recorder)])``.

@@ -1,0 +1,229 @@
+"""What a user learns from the order in which his examples were learned."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.shapes import Images
+from firstlight.data.images import ImageData
+from firstlight.maths import image_pca, ranks
+from firstlight.measures import (
+    AccessibilityHistory,
+    Constancy,
+    OrderCorrelation,
+    critical_component,
+    discriminabilities,
+    discriminability,
+    learning_order_constancy,
+    order_correlation,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown(Result):
+    """Some images, ready to be looked at.
+
+    Parameters
+    ----------
+    index : where they stand in the data.
+    images : pixels in [0, 1].
+    labels : names of the classes they are labelled with.
+    """
+
+    index: Int[Tensor, " n"]
+    images: Images
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderReport(Result):
+    """Earliest and latest images, likely label errors, and what predicts the order.
+
+    Parameters
+    ----------
+    scores : accessibility of every example over all networks.
+    accuracy : of every network and epoch.
+    constancy : agreement of two ensembles, with the fastest share chosen by a third; None if there
+        are too few networks to tell.
+    earliest, latest : images learned first and last.
+    suspicion : of a wrong label, in [0, 1], see :func:`label_suspicion`.
+    suspects : the most suspicious images, with the label they carry.
+    correlations : accessibility against every score that needs no training of a network; "contrast"
+        is there as a control: a score that knows nothing of the classes.
+    """
+
+    scores: Float[Tensor, " n"]
+    accuracy: Float[Tensor, "nets epochs"]
+    constancy: Constancy | None
+    earliest: Shown
+    latest: Shown
+    suspicion: Float[Tensor, " n"]
+    suspects: Shown
+    correlations: dict[str, OrderCorrelation]
+
+    @property
+    def best_predictor(self) -> str:
+        """The cheap score with the strongest correlation with the order, example by example."""
+        return max(self.correlations, key=lambda name: abs(self.correlations[name].pointwise.value))
+
+
+def order_report(
+    history: AccessibilityHistory | Sequence[AccessibilityHistory],
+    data: ImageData,
+    *,
+    features: Float[Tensor, "n f"] | None = None,
+    n_shown: int = 24,
+    k: int = 10,
+    ridge: float = 0.1,
+    seed: int = 0,
+) -> OrderReport:
+    """Explain the order in which the examples of `data` were learned.
+
+    Parameters
+    ----------
+    history : of one ensemble, which is cut in three if it is large enough, or of several.
+    data : the examples that were followed, with the labels that were trained on.
+    features : of a trained network, such as :func:`firstlight.measures.penultimate_features`; adds the
+        discriminability in that layer.
+    n_shown : images of each kind.
+    k : neighbours of the discriminability.
+    ridge : of the linear classifier behind the critical component.
+    seed : of resampling.
+    """
+    ensembles = _ensembles(history)
+    if any(e.n_examples != len(data) for e in ensembles):
+        raise InvalidInput(
+            f"`history` must follow the {len(data)} examples of `data`; it follows {ensembles[0].n_examples}."
+        )
+    if not 1 <= n_shown <= len(data):
+        raise InvalidInput(f"`n_shown` must lie in 1 .. {len(data)}; got n_shown={n_shown}.")
+    parts = [ensemble.scores for ensemble in ensembles]
+    networks = torch.cat([ensemble.by_network for ensemble in ensembles])
+    scores = networks.mean(0)
+    suspicion = label_suspicion(parts, data, features=features)
+    return OrderReport(
+        scores=scores,
+        accuracy=torch.cat([e.up_to(min(h.n_epochs for h in ensembles)).accuracy for e in ensembles]),
+        constancy=_constancy(ensembles, seed=seed),
+        earliest=_shown(scores.argsort(descending=True, stable=True)[:n_shown], data),
+        latest=_shown(scores.argsort(stable=True)[:n_shown], data),
+        suspicion=suspicion,
+        suspects=_shown(suspicion.argsort(descending=True, stable=True)[:n_shown], data),
+        correlations=_correlations(scores, data, features, k=k, ridge=ridge, seed=seed),
+    )
+
+
+def label_suspicion(
+    scores: Sequence[Float[Tensor, " n"]],
+    data: ImageData,
+    *,
+    features: Float[Tensor, "n f"] | None = None,
+    k: int = 50,
+    weight: float = 0.25,
+) -> Float[Tensor, " n"]:
+    r"""How likely a label is wrong: learned late by all ensembles, and near another class.
+
+    .. math:: (1 - w)\, \mathrm{rank}\big(1 - \max_e \mathrm{acc}_e\big) + w\, \mathrm{rank}(1 - \mathrm{disc}_k)
+
+    with ranks scaled to [0, 1]. Late alone also marks what is merely hard; the neighbours tell them apart.
+
+    Parameters
+    ----------
+    scores : accessibility in each ensemble, in the labels as given.
+    data : the examples with those labels.
+    features : to find neighbours in; by default pixels, which know less.
+    k : neighbours; many, since a wrong label is a matter of the neighbourhood.
+    weight : w of the neighbours.
+    """
+    late = 1 - torch.stack(list(scores)).max(0).values
+    near = 1 - discriminability(
+        data.x if features is None else features, data.y, k=min(k, max(1, len(data) // 4))
+    )
+    count = max(len(data) - 1, 1)
+    return ((1 - weight) * (ranks(late) - 1) + weight * (ranks(near) - 1)) / count
+
+
+def separation(suspicion: Float[Tensor, " n"], wrong: Tensor) -> float:
+    """Area under the ROC curve: chance that a wrong label looks more suspicious than a right one.
+
+    Examples
+    --------
+    >>> separation(torch.tensor([0.9, 0.2, 0.4]), torch.tensor([True, False, False]))
+    1.0
+    """
+    bad, good = int(wrong.sum()), int((~wrong).sum())
+    if bad == 0 or good == 0:
+        raise InvalidInput("`wrong` must mark some examples and leave some unmarked.")
+    return float((ranks(suspicion)[wrong].sum() - bad * (bad + 1) / 2) / (bad * good))
+
+
+def _ensembles(
+    history: AccessibilityHistory | Sequence[AccessibilityHistory],
+) -> list[AccessibilityHistory]:
+    if not isinstance(history, AccessibilityHistory):
+        if not history:
+            raise InvalidInput("`history` must hold at least one ensemble; got none.")
+        return list(history)
+    parts = min(3, history.n_networks)
+    edges = [history.n_networks * i // parts for i in range(parts + 1)]
+    return [history.networks(slice(a, b)) for a, b in pairwise(edges)]
+
+
+def _constancy(ensembles: list[AccessibilityHistory], *, seed: int) -> Constancy | None:
+    if len(ensembles) < 2 or any(_is_flat(e.scores) for e in ensembles):
+        return None
+    third = ensembles[2] if len(ensembles) > 2 else None
+    return learning_order_constancy(ensembles[0], ensembles[1], third=third, seed=seed)
+
+
+def _correlations(
+    scores: Tensor, data: ImageData, features: Tensor | None, *, k: int, ridge: float, seed: int
+) -> dict[str, OrderCorrelation]:
+    critical = critical_component(data, ridge=ridge, pca=image_pca(data.x))
+    near = discriminabilities(data.x, data.y, ks=(min(k, len(data) - 1),))[0]
+    found = {
+        "critical component": (scores[critical.defined], critical.critical[critical.defined].double()),
+        "discriminability in pixels": (scores, near),
+        "nearer to the own class mean": (scores, _mean_margin(data)),
+        "contrast (control)": (scores, data.x.flatten(1).double().std(1)),
+    }
+    if features is not None:
+        layer = discriminability(features, data.y, k=min(k, len(data) - 1))
+        found["discriminability in the last layer"] = (scores, layer)
+    return {
+        name: order_correlation(a, b, seed=seed)
+        for name, (a, b) in found.items()
+        if len(a) > 3 and not _is_flat(a) and not _is_flat(b)
+    }
+
+
+def _mean_margin(data: ImageData) -> Float[Tensor, " n"]:
+    """How much farther the nearest mean of another class is than that of the own."""
+    rows = data.x.flatten(1).double()
+    own = torch.nn.functional.one_hot(data.y, data.n_classes).double()
+    present = own.sum(0) > 0
+    means = (own.T @ rows) / own.sum(0).clamp(min=1)[:, None]
+    distances = torch.cdist(rows, means)
+    distances[:, ~present] = torch.inf
+    mine = distances.gather(1, data.y[:, None])[:, 0]
+    others = distances.masked_fill(own.bool(), torch.inf).min(1).values
+    return torch.where(others.isfinite(), others - mine, 0.0)
+
+
+def _shown(index: Tensor, data: ImageData) -> Shown:
+    low, high = torch.aminmax(data.x)
+    pixels = data.x[index].float()
+    if low < 0 or high > 1:  # normalised or whitened images: each picture on its own scale
+        floor, top = pixels.amin((1, 2, 3), keepdim=True), pixels.amax((1, 2, 3), keepdim=True)
+        pixels = (pixels - floor) / (top - floor).clamp(min=1e-12)
+    return Shown(index=index, images=pixels, labels=tuple(data.classes[int(y)] for y in data.y[index]))
+
+
+def _is_flat(values: Tensor) -> bool:
+    return bool((values == values[0]).all())

@@ -1,0 +1,248 @@
+"""The one matrix that a linear network is, and how it converges along each principal component."""
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from
+
+BLOCK = 256  # basis vectors pushed through at a time
+
+_ACTIVATIONS = frozenset(
+    getattr(place, name)
+    for place in (F, torch, Tensor)
+    for name in (
+        *("relu", "relu_", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus"),
+        *(
+            "tanh",
+            "tanh_",
+            "sigmoid",
+            "sigmoid_",
+            "hardtanh",
+            "hardswish",
+            "hardsigmoid",
+            "prelu",
+            "softsign",
+        ),
+    )
+    if hasattr(place, name)
+)
+
+
+def compact_representation(
+    model: nn.Module, shape: Sequence[int], *, block: int = BLOCK
+) -> Float[Tensor, "k q"]:
+    r"""The matrix of a linear network of any structure: fully connected, convolutional, average pooling.
+
+    .. math:: \mathbf{W} = [f(e_1) - f(0), \ldots, f(e_q) - f(0)]
+
+    Exact; row r is the separator of class r. Networks that are not linear are refused: see
+    :func:`activation_free_representation`.
+
+    Parameters
+    ----------
+    model : left as it was; dropout is off.
+    shape : of one input, such as (3, 32, 32).
+    block : basis vectors per forward pass, which bounds the memory.
+
+    Returns
+    -------
+    In float64, computed on a copy in double precision. Cost of `q` images through the network.
+    """
+    weights, is_linear = _pushed(model, shape, block)
+    if not is_linear:
+        raise InvalidInput(
+            f"the model must be linear, and {type(model).__name__} is not: f(x) - f(0) differs from Wx. "
+            "Use `activation_free_representation` to leave its activations out."
+        )
+    return weights
+
+
+def activation_free_representation(
+    model: nn.Module, shape: Sequence[int], *, block: int = BLOCK
+) -> Float[Tensor, "k q"]:
+    """The same for a network with its activations left out, as the paper treats non-linear networks.
+
+    Activations become the identity and maxima over windows become means (E-43), in layers and in function
+    calls alike; batch norm, in evaluation mode, is linear already. A network that is still not linear is
+    refused. Arguments as for :func:`compact_representation`.
+    """
+    with _NoActivations():
+        weights, is_linear = _pushed(model, shape, block)
+    if not is_linear:
+        raise InvalidInput(
+            f"{type(model).__name__} is not linear even without its activations; it has no such matrix."
+        )
+    return weights
+
+
+class CompactRecorder:
+    """Observer that keeps the compact representation at chosen steps.
+
+    Parameters
+    ----------
+    shape : of one input.
+    steps : when to look; None looks at every step.
+    of : :func:`compact_representation` or :func:`activation_free_representation`.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        *,
+        steps: Sequence[int] | None = None,
+        of: Callable[..., Tensor] = compact_representation,
+    ) -> None:
+        self.shape, self.of = tuple(shape), of
+        self.wanted = None if steps is None else frozenset(steps)
+        self._steps: list[int] = []
+        self._weights: list[Tensor] = []
+
+    def __call__(self, step: int, model: nn.Module) -> None:
+        """Keep the matrix if this step is wanted."""
+        if self.wanted is None or step in self.wanted:
+            self._steps.append(step)
+            self._weights.append(self.of(model, self.shape).float())
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return `steps` and `weights`, stacked."""
+        stacked = torch.stack(self._weights) if self._weights else torch.zeros(0)
+        return {"steps": torch.tensor(self._steps, dtype=torch.int64), "weights": stacked}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from a record."""
+        self._steps = [int(s) for s in state["steps"]]
+        self._weights = list(state["weights"]) if self._steps else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentConvergence(Result):
+    """How an ensemble of linear maps converges along each principal component.
+
+    Parameters
+    ----------
+    spread : standard deviation over networks, averaged over outputs.
+    distance : mean absolute distance to the optimum over networks and outputs; None without one.
+    steps : when the maps were taken.
+    class_mean_removed : whether the mean over outputs was taken off first.
+    """
+
+    spread: Float[Tensor, "t m"]
+    distance: Float[Tensor, "t m"] | None
+    steps: tuple[int, ...]
+    class_mean_removed: bool
+
+    def share_left(self) -> Float[Tensor, "t m"]:
+        """Spread relative to that at the first time."""
+        return self.spread / self.spread[0].clamp(min=torch.finfo(self.spread.dtype).tiny)
+
+
+def component_convergence(
+    weights: Float[Tensor, "nets t k q"],
+    basis: Float[Tensor, "q m"],
+    *,
+    steps: Sequence[int],
+    optimum: Float[Tensor, "k q"] | None = None,
+    class_mean_removed: bool,
+) -> ComponentConvergence:
+    """Spread over networks and distance to the optimum, by component and time.
+
+    Parameters
+    ----------
+    weights : compact representations of every network at every time, in pixel coordinates.
+    basis : principal directions of the inputs, one per column.
+    steps : the times.
+    optimum : where all networks go, in pixel coordinates.
+    class_mean_removed : True for cross-entropy: the softmax never trains the mean over classes, whose
+        spread then hides the effect. False for squared losses.
+    """
+    if len(weights) < 2:
+        raise InvalidInput(f"a spread needs at least 2 networks; got {len(weights)}.")
+    if len(steps) != weights.shape[1]:
+        raise InvalidInput(f"`steps` must name {weights.shape[1]} times; got {len(steps)}.")
+    columns = _columns(weights, basis, class_mean_removed)
+    distance = None
+    if optimum is not None:
+        goal = _columns(optimum, basis, class_mean_removed)
+        distance = (columns - goal).abs().mean((0, 2))
+    return ComponentConvergence(
+        spread=columns.std(0).mean(1),
+        distance=distance,
+        steps=tuple(int(s) for s in steps),
+        class_mean_removed=class_mean_removed,
+    )
+
+
+def _columns(weights: Tensor, basis: Tensor, class_mean_removed: bool) -> Tensor:
+    columns = weights.double() @ basis.double()
+    return columns - columns.mean(-2, keepdim=True) if class_mean_removed else columns
+
+
+def _pushed(model: nn.Module, shape: Sequence[int], block: int) -> tuple[Tensor, bool]:
+    """The matrix, and whether it reproduces the network at random inputs of several sizes."""
+    if block < 1 or min(shape) < 1:
+        raise InvalidInput(f"`block` and all of `shape` must be at least 1; got {block} and {tuple(shape)}.")
+    q = math.prod(shape)
+    # a copy in double precision: in a deep network f(e) - f(0) is far smaller than f(0), and float32 loses it
+    exact = copy.deepcopy(model).double().eval()
+    like = next(exact.parameters(), torch.zeros((), dtype=torch.float64))
+
+    def outputs(vectors: Tensor) -> Tensor:
+        found: Tensor = exact(vectors.to(like).reshape(len(vectors), *shape))
+        return found.flatten(1).cpu()
+
+    with torch.no_grad():
+        offset = outputs(torch.zeros(1, q))
+        rows = []
+        for start in range(0, q, block):
+            basis = torch.zeros(min(block, q - start), q)
+            basis[torch.arange(len(basis)), torch.arange(start, start + len(basis))] = 1
+            rows.append(outputs(basis) - offset)
+        weights = torch.cat(rows).T.contiguous()
+        sizes = torch.tensor([[0.1], [1.0], [-3.0], [30.0]], dtype=torch.float64)
+        probes = sizes * torch.randn(4, q, generator=generator_from("probe"), dtype=torch.float64)
+        error = (outputs(probes) - offset - probes @ weights.T).abs()
+    scale = probes.norm(dim=1, keepdim=True) * weights.norm(dim=1) + offset.abs()
+    return weights, bool((error <= 1e-9 * scale + 1e-300).all())
+
+
+class _NoActivations(TorchFunctionMode):
+    """Replaces activations by the identity and maximum pooling by average pooling while it is active."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if func in _ACTIVATIONS:
+            return args[0] if args else named["input"]
+        if func in (torch.max_pool2d, F.max_pool2d):
+            return _averaged(*args, **named)
+        if func is F.adaptive_max_pool2d:
+            return F.adaptive_avg_pool2d(args[0], args[1] if len(args) > 1 else named["output_size"])
+        if func in (torch.amax, Tensor.amax):
+            return torch.mean(*args, **named)
+        return func(*args, **named)
+
+
+def _averaged(
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Tensor:
+    if dilation not in (1, (1, 1), [1, 1]) or return_indices:
+        raise InvalidInput(f"pooling with dilation={dilation} or indices has no average counterpart.")
+    return F.avg_pool2d(x, kernel_size, stride or kernel_size, padding, ceil_mode)

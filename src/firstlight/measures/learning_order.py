@@ -1,0 +1,215 @@
+"""Do networks learn examples in the same order, and what predicts it? With the controls built in."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Num
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from
+from firstlight.maths import (
+    ChanceBaseline,
+    Interval,
+    bootstrap_interval,
+    pearson,
+    permutation_baseline,
+    spearman,
+)
+from firstlight.measures.accessibility import AccessibilityHistory
+
+DRAWS = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constancy(Result):
+    """Agreement of two ensembles on the order in which examples are learned.
+
+    Parameters
+    ----------
+    value : Pearson correlation of the accessibilities; 95 % of resampled examples lie in the range.
+    over_networks : the same range when networks, not examples, are drawn again; None for single ones.
+    rank : Spearman correlation.
+    fastest : correlation among the fastest share only, chosen by a third ensemble; None without one, or
+        where all of those were learned at once.
+    share : that share.
+    accuracy : mean accuracy of either ensemble at its last epoch. Compare only what is matched.
+    """
+
+    value: Interval
+    over_networks: Interval | None
+    rank: float
+    fastest: Interval | None
+    share: float
+    accuracy: tuple[float, float]
+
+
+def learning_order_constancy(
+    first: AccessibilityHistory,
+    second: AccessibilityHistory,
+    *,
+    third: AccessibilityHistory | None = None,
+    share: float = 0.2,
+    seed: int = 0,
+) -> Constancy:
+    """Correlate the accessibility of the same examples in two disjoint ensembles.
+
+    Parameters
+    ----------
+    first, second : ensembles of networks trained apart.
+    third : chooses the fastest examples. The two that are compared must not: that selection alone makes
+        correlations of -0.2 to -0.75 (E-37), so without a third ensemble nothing is said of them.
+    share : of the examples that count as fast.
+    seed : of the resampling.
+    """
+    _same_examples(first, second, *(() if third is None else (third,)))
+    if not 0 < share < 1:
+        raise InvalidInput(f"`share` must lie strictly between 0 and 1; got share={share}.")
+    a, b = first.scores, second.scores
+    fastest = None
+    if third is not None:
+        chosen = fastest_share(third, share=share)
+        if _varies(a[chosen]) and _varies(b[chosen]):
+            fastest = bootstrap_interval(a[chosen], b[chosen], seed=seed, draws=DRAWS)
+    return Constancy(
+        value=bootstrap_interval(a, b, seed=seed, draws=DRAWS),
+        over_networks=_over_networks(first, second, seed=seed),
+        rank=float(spearman(a, b)),
+        fastest=fastest,
+        share=share,
+        accuracy=(float(first.accuracy[:, -1].mean()), float(second.accuracy[:, -1].mean())),
+    )
+
+
+def fastest_share(history: AccessibilityHistory, *, share: float = 0.2) -> Tensor:
+    """Indices of the examples of the highest accessibility; ties by the earlier index."""
+    count = max(2, round(share * history.n_examples))
+    return history.scores.argsort(descending=True, stable=True)[:count]
+
+
+def matched(
+    first: AccessibilityHistory, second: AccessibilityHistory
+) -> tuple[AccessibilityHistory, AccessibilityHistory]:
+    """Cut two histories where both reach the accuracy that the weaker one reaches at best.
+
+    Constancy rises by itself as networks converge, since all end up missing the same few examples; two
+    conditions are comparable only at the same accuracy.
+    """
+    curves = [h.accuracy.mean(0) for h in (first, second)]
+    level = min(float(c.max()) for c in curves)
+    ends = [int((c >= level - 1e-12).nonzero()[0]) + 1 for c in curves]
+    return first.up_to(ends[0]), second.up_to(ends[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderCorrelation(Result):
+    """How well a score predicts the order, example by example and in bins.
+
+    Parameters
+    ----------
+    pointwise : Pearson correlation over examples, with its range.
+    rank : Spearman correlation over examples.
+    binned : Pearson correlation of bin means. It flatters: averaging removes what the score misses.
+    chance : the pointwise correlation when scores are dealt out at random.
+    n_examples : number of examples that have the score.
+    """
+
+    pointwise: Interval
+    rank: float
+    binned: float
+    chance: ChanceBaseline
+    n_examples: int
+
+
+def order_correlation(
+    accessibility: Num[Tensor, " n"], score: Num[Tensor, " n"], *, bins: int = 20, seed: int = 0
+) -> OrderCorrelation:
+    """Correlate accessibility with any other score of the same examples; the two numbers side by side.
+
+    Parameters
+    ----------
+    accessibility : of each example.
+    score : of each example; leave out those for which it is undefined.
+    bins : of equal numbers of examples, along the score.
+    seed : of resampling and permutations.
+    """
+    if bins < 3:
+        raise InvalidInput(f"`bins` must be at least 3 for a correlation of their means; got bins={bins}.")
+    return OrderCorrelation(
+        pointwise=bootstrap_interval(accessibility, score, seed=seed, draws=DRAWS),
+        rank=float(spearman(accessibility, score)),
+        binned=binned_correlation(accessibility, score, bins=bins),
+        chance=permutation_baseline(accessibility, score, seed=seed, draws=DRAWS),
+        n_examples=len(score),
+    )
+
+
+def binned_correlation(
+    accessibility: Num[Tensor, " n"], score: Num[Tensor, " n"], *, bins: int = 20
+) -> float:
+    """Pearson correlation of the means over bins of equal size along the score; 0 if those do not vary."""
+    order = score.argsort(stable=True)
+    parts = [p for p in torch.tensor_split(order, bins) if len(p)]
+    a = torch.stack([accessibility[p].double().mean() for p in parts])
+    s = torch.stack([score[p].double().mean() for p in parts])
+    return float(pearson(a, s)) if _varies(a) and _varies(s) else 0.0
+
+
+def smoothed_correlation(
+    accessibility: Num[Tensor, " n"], score: Num[Tensor, " n"], *, window: int = 10
+) -> float:
+    """Correlation after a moving average over the values the score takes, as the paper's figures have it.
+
+    For every distinct value of the score the mean accessibility is taken, then the mean over `window`
+    neighbouring values. It flatters even more than bins do.
+    """
+    values = torch.unique(score)
+    means = torch.stack([accessibility[score == v].double().mean() for v in values])
+    if len(values) < window + 2:
+        raise InvalidInput(f"`score` must take at least {window + 2} values; it takes {len(values)}.")
+    smooth = means.unfold(0, window, 1).mean(1)
+    centres = values.double().unfold(0, window, 1).mean(1)
+    return float(pearson(smooth, centres))
+
+
+def running_constancy(first: AccessibilityHistory, second: AccessibilityHistory) -> Float[Tensor, " epochs"]:
+    """Constancy of the order learned up to each epoch; 0 where one ensemble still treats all alike."""
+    _same_examples(first, second)
+    found = []
+    for epoch in range(1, min(first.n_epochs, second.n_epochs) + 1):
+        a, b = first.up_to(epoch).scores, second.up_to(epoch).scores
+        found.append(float(pearson(a, b)) if _varies(a) and _varies(b) else 0.0)
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def _over_networks(
+    first: AccessibilityHistory, second: AccessibilityHistory, *, seed: int, level: float = 0.95
+) -> Interval | None:
+    if min(first.n_networks, second.n_networks) < 2:
+        return None
+    generator = generator_from("networks", seed)
+    rows = first.by_network, second.by_network
+    found = []
+    for _ in range(DRAWS):
+        means = [r[torch.randint(len(r), (len(r),), generator=generator)].mean(0) for r in rows]
+        if _varies(means[0]) and _varies(means[1]):
+            found.append(pearson(*means))
+    if not found:
+        return None
+    tail = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
+    low, high = torch.quantile(torch.stack(found), tail).tolist()
+    value = float(pearson(first.scores, second.scores))
+    return Interval(value=value, low=low, high=high, level=level)
+
+
+def _varies(values: Tensor) -> bool:
+    return bool((values.double() - values.double().mean()).abs().max() > 1e-12)
+
+
+def _same_examples(*histories: AccessibilityHistory) -> None:
+    counts = {h.n_examples for h in histories}
+    if len(counts) > 1:
+        raise InvalidInput(
+            f"all ensembles must follow the same examples; they follow {sorted(counts)} of them."
+        )

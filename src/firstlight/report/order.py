@@ -1,0 +1,153 @@
+"""The learning order on a page: first and last images, agreement, predictors, doubtful labels."""
+
+import torch
+
+from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
+from firstlight.insights.order_report import OrderReport, Shown
+from firstlight.insights.order_tour import OrderTour
+from firstlight.report.page import Panel, Section
+
+
+def order_sections(tour: OrderTour) -> tuple[Section, ...]:
+    """Sections of the page about the order in which images were learned."""
+    report = tour.report
+    return (_first_and_last(report), _agreement(tour), _predictors(report), _doubtful(report))
+
+
+def _first_and_last(report: OrderReport) -> Section:
+    early, late = (float(report.scores[s.index].mean()) for s in (report.earliest, report.latest))
+    return Section(
+        title="Which images are learned first, and which last?",
+        answer=f"The {len(report.earliest.index)} earliest images were classified correctly in {early:.0%} of all "
+        f"epochs, the {len(report.latest.index)} latest in {late:.0%}; the average image in "
+        f"{float(report.scores.mean()):.0%}.",
+        panels=(
+            Panel(
+                figure=_pictures(
+                    report.earliest, "Learned first", "images that all networks learned at once"
+                ),
+                shows=f"By accessibility, the easiest first: {_counted(report.earliest)}.",
+            ),
+            Panel(
+                figure=_pictures(
+                    report.latest, "Learned last", "images that the networks learned late or never"
+                ),
+                shows=f"The hardest first: {_counted(report.latest)}.",
+            ),
+        ),
+    )
+
+
+def _agreement(tour: OrderTour) -> Section:
+    report = tour.report
+    found = report.constancy
+    if found is None:
+        answer = "There were too few networks to tell whether the order is the same for all."
+        measured = ""
+    else:
+        answer = (
+            f"Two ensembles of networks from different seeds agree on the order at {found.value.value:.2f} "
+            "(1 is the same order, 0 none in common)."
+        )
+        fast = (
+            ""
+            if found.fastest is None
+            else f", {found.fastest.value:.2f} among the fastest {found.share:.0%}, "
+        )
+        chosen = "" if found.fastest is None else "which a third ensemble chose"
+        measured = (
+            f"Correlation {found.value.value:.2f}, 95 % range {found.value.low:.2f} to {found.value.high:.2f} over "
+            f"images{fast}{chosen}."
+        )
+    epochs = report.accuracy.shape[1]
+    figure = curves(
+        [Curve(name="training accuracy", values=report.accuracy)],
+        title="Accuracy while the order forms",
+        alt="Training accuracy over epochs; the band is the range over networks",
+        x="epoch",
+        y="accuracy",
+        at=range(1, epochs + 1),
+        height=280,
+    )
+    return Section(
+        title="Do networks agree on the order?",
+        answer=answer,
+        panels=(
+            Panel(
+                figure=figure,
+                shows=f"{tour.recipe}.",
+                published="Networks of one architecture learn the same examples in nearly the same order.",
+                measured=measured,
+            ),
+        )
+        if epochs > 1
+        else (),
+    )
+
+
+def _predictors(report: OrderReport) -> Section:
+    if not report.correlations:
+        return Section(
+            title="What predicts the order without training?", answer="No score varies on these images."
+        )
+    names = list(report.correlations)
+    rows = list(report.correlations.values())
+    table = torch.tensor(
+        [[r.pointwise.value, r.rank, r.binned, r.chance.spread] for r in rows], dtype=torch.float64
+    )
+    best = report.correlations[report.best_predictor]
+    return Section(
+        title="What predicts the order without training?",
+        answer=f"On these images it is “{report.best_predictor}”: it correlates with the order at "
+        f"{best.pointwise.value:.2f}, image by image (chance: ±{2 * best.chance.spread:.2f}).",
+        panels=(
+            Panel(
+                figure=heatmap(
+                    table,
+                    rows=names,
+                    columns=("image by image", "ranks", "in 20 bins", "chance (sd)"),
+                    title="Cheap scores against the learning order",
+                    alt="Correlation of each cheap score with the learning order, with what chance gives",
+                ),
+                shows="Correlation with accessibility. Bins flatter: they average away what a score misses. "
+                "Contrast knows nothing of the classes and serves as control.",
+                published="Accessibility against critical component: -0.93 after smoothing; against "
+                "discriminability in pixels: 0.44 to 0.51 on small data sets.",
+            ),
+        ),
+    )
+
+
+def _doubtful(report: OrderReport) -> Section:
+    return Section(
+        title="Which labels look wrong?",
+        answer="Images that every ensemble learned late and whose neighbours belong to another class. "
+        "Look at them: some are merely hard.",
+        panels=(
+            Panel(
+                figure=_pictures(report.suspects, "Doubtful labels", "images whose label may be wrong"),
+                shows=f"The most suspicious first, labelled {', '.join(report.suspects.labels[:12])}"
+                f"{' ...' if len(report.suspects.labels) > 12 else ''}.",
+            ),
+        ),
+    )
+
+
+def _pictures(shown: Shown, title: str, what: str) -> Figure:
+    return picture_grid(
+        shown.images,
+        title=title,
+        alt=f"{len(shown.images)} {what}",
+        signed=False,
+        columns=12,
+        zoom=_zoom(shown),
+    )
+
+
+def _zoom(shown: Shown) -> int:
+    return max(1, 64 // max(shown.images.shape[2:]))
+
+
+def _counted(shown: Shown) -> str:
+    counts = {name: shown.labels.count(name) for name in dict.fromkeys(shown.labels)}
+    return ", ".join(f"{n} {name}" for name, n in sorted(counts.items(), key=lambda item: -item[1]))

@@ -1,0 +1,108 @@
+import pytest
+import torch
+
+from firstlight import data
+from firstlight.core.errors import InvalidInput
+from firstlight.data.images import ImageData
+from firstlight.insights import early_stopping_by_band, order_report, run_order_tour, separation
+from firstlight.measures import AccessibilityRecorder, RecordAccessibility, history_of
+from firstlight.models import ModelSpec
+from firstlight.report import Page, order_sections, render
+from firstlight.training import Recipe, train_ensemble
+
+
+def clusters(n=120, wrong=0.05):
+    """Two clouds with some labels planted wrong."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(n) % 2
+    centre = (2 * y.float() - 1)[:, None, None, None] * torch.tensor([1.0, 0.5, 0.2, 0.1]).reshape(1, 1, 2, 2)
+    x = centre + 0.4 * torch.randn(n, 1, 2, 2, generator=generator)
+    flipped = torch.zeros(n, dtype=torch.bool)
+    flipped[torch.randperm(n, generator=generator)[: int(wrong * n)]] = True
+    return ImageData(x, torch.where(flipped, 1 - y, y), ("a", "b")), flipped
+
+
+@pytest.fixture(scope="module")
+def trained():
+    data, flipped = clusters()
+    spec = ModelSpec(name="fcn", classes=2, shape=data.shape, options={"units": 16, "depth": 2})
+    recipe = Recipe(lr=0.02, batch_size=16, epochs=6)
+    nets = train_ensemble(spec, 6, data, recipe, observe=RecordAccessibility(data.x, data.y), show=False)
+    return data, flipped, history_of([net.records[0] for net in nets])
+
+
+def test_planted_label_errors_are_found(trained):
+    data, flipped, history = trained
+    report = order_report(history, data, n_shown=6)
+    assert separation(report.suspicion, flipped) > 0.95
+    assert int(flipped[report.suspects.index].sum()) >= 5
+    assert separation(-report.scores, flipped) > 0.9
+
+
+def test_earliest_and_latest_are_the_ends_of_the_order(trained):
+    data, _, history = trained
+    report = order_report(history, data, n_shown=5)
+    assert report.scores[report.earliest.index].min() >= report.scores.sort(descending=True).values[4]
+    assert report.scores[report.latest.index].max() <= report.scores.sort().values[4]
+    assert report.earliest.images.shape == (5, 1, 2, 2)
+    assert 0 <= report.latest.images.min() <= report.latest.images.max() <= 1
+    assert report.latest.labels == tuple(data.classes[int(y)] for y in data.y[report.latest.index])
+
+
+def test_cheap_scores_predict_the_order_better_than_the_control(trained):
+    data, _, history = trained
+    report = order_report(history, data)
+    control = report.correlations["contrast (control)"]
+    assert report.correlations["discriminability in pixels"].pointwise.value > 0.8
+    assert abs(control.pointwise.value) < 0.4
+    assert report.best_predictor != "contrast (control)"
+    assert report.constancy.value.value > 0.5
+    assert report.constancy.fastest is not None
+
+
+def test_one_network_gives_a_report_without_constancy(trained):
+    data, _, history = trained
+    assert order_report(history.networks([0]), data).constancy is None
+    assert order_report([history.networks([0]), history.networks([1])], data).constancy is not None
+
+
+def test_a_history_of_other_examples_is_refused(trained):
+    data, _, _ = trained
+    recorder = AccessibilityRecorder(None, torch.zeros(3).long())
+    recorder.batch(torch.zeros(3, 2), torch.arange(3))
+    recorder.end_epoch()
+    with pytest.raises(InvalidInput, match="follow the 120"):
+        order_report(recorder.history(), data)
+
+
+def test_separation_is_the_chance_of_telling_a_pair_apart():
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(5, (40,), generator=generator).double()
+    wrong = torch.rand(40, generator=generator) < 0.3
+    pairs = [(float(a > b) + 0.5 * float(a == b)) for a in scores[wrong] for b in scores[~wrong]]
+    assert separation(scores, wrong) == pytest.approx(sum(pairs) / len(pairs))
+    with pytest.raises(InvalidInput, match="mark some"):
+        separation(scores, torch.zeros(40, dtype=torch.bool))
+
+
+def test_early_stopping_gains_more_when_trailing_components_carry_the_noise():
+    train = data.load("photos:cat/coffee", split="train", n=400, seed=0)
+    test = data.load("photos:cat/coffee", split="test", n=300, seed=0)
+    shrink = lambda part: part.map(lambda x: torch.nn.functional.avg_pool2d(x, 4))  # noqa: E731
+    found = early_stopping_by_band(shrink(train), shrink(test), bands=((1, 3), (100, 180)), noise=2.0)
+    assert found.gain[1] > found.gain[0]
+    assert found.accuracy.shape == (2, len(found.steps))
+    with pytest.raises(InvalidInput, match="must lie in 1"):
+        early_stopping_by_band(shrink(train), shrink(test), bands=((1, 1000),))
+
+
+def test_the_order_tour_keeps_its_budget_and_becomes_a_page():
+    tour = run_order_tour(data.load("photos", n=200), minutes=0.03, n_networks=3, n_images=100)
+    assert tour.n_images == 100
+    assert tour.report.earliest.images.shape[1:] == (3, 32, 32)
+    page = render(Page(title="order", lead=(), sections=order_sections(tour)))
+    assert "learned first" in page
+    assert "Doubtful labels" in page
+    alone = run_order_tour(data.load("photos", n=40), minutes=1e-6, n_images=20)
+    assert "1 networks, 1 epochs" in alone.recipe
+    assert "too few networks" in order_sections(alone)[1].answer

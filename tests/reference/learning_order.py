@@ -1,0 +1,61 @@
+"""Learning-order measures by their definitions, in plain loops."""
+
+import math
+
+import torch
+from sklearn.linear_model import Ridge
+
+
+def accessibility(correct):
+    nets, epochs, n = correct.shape
+    return torch.tensor(
+        [
+            sum(float(correct[i, e, x]) for i in range(nets) for e in range(epochs)) / (nets * epochs)
+            for x in range(n)
+        ],
+        dtype=torch.float64,
+    )
+
+
+def discriminability(points, labels, k):
+    found = []
+    for i in range(len(points)):
+        others = sorted(
+            (math.dist(points[i].tolist(), points[j].tolist()), j) for j in range(len(points)) if j != i
+        )
+        found.append(sum(int(labels[j] == labels[i]) for _, j in others[:k]) / k)
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def critical_component(train_x, train_y, x, y, n_classes, ridge):
+    """One ridge classifier per number of components, each trained on its own."""
+    mean = train_x.mean(0)
+    centred = train_x - mean
+    values, vectors = torch.linalg.eigh(centred.T @ centred / len(train_x))
+    basis = vectors.flip(1)
+    rank = int((values > 1e-12 * values.max()).sum())
+    alpha = ridge * float(values.clamp(min=0).sum()) / train_x.shape[1] * len(train_x)
+    targets = torch.nn.functional.one_hot(train_y, n_classes).double().numpy()
+    right = []
+    for p in range(1, rank + 1):
+        model = Ridge(alpha=alpha, solver="svd").fit((centred @ basis[:, :p]).numpy(), targets)
+        scores = torch.as_tensor(model.predict(((x - mean) @ basis[:, :p]).numpy()))
+        right.append(scores.reshape(len(x), n_classes).argmax(1) == y)
+    found = []
+    for i in range(len(x)):
+        critical = 0
+        for p in range(rank, 0, -1):
+            if not right[p - 1][i]:
+                break
+            critical = p
+        found.append(critical)
+    return torch.tensor(found)
+
+
+def critical_frequency(z, v, reading):
+    phases = (0.0, 3.46, 5.08, 0.45, 2.10, 1.4, 5.36, 0.85, 5.9, 5.16)
+    curve = lambda j: sum(math.sin(2 * math.pi * i * z + phases[i]) for i in range(j + 1))  # noqa: E731
+    right = [(v <= curve(j)) == (v <= curve(9)) for j in range(10)]
+    if reading == "first":
+        return right.index(True)
+    return next(j for j in range(10) if all(right[j:]))
