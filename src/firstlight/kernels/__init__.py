@@ -1,1 +1,7 @@
-"""Infinite-width convolutional kernels and their Gram engine."""
+"""Convolutional kernels that can learn features: Gram matrices, gradients, ridge regression."""
+
+# what a kernel is, and its matrices
+from firstlight.kernels.gram import gram
+from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
+
+__all__ = ["ConvKernel", "Kernel", "PatchKernel", "gram", "kernel_from", "median_bandwidth"]
