@@ -183,3 +183,13 @@ def agop(
             flat = gradient.reshape(-1, d)
             total += flat.T @ flat
     return total / len(points)
+
+
+def patch_pair_value(x: Tensor, z: Tensor, metric: Tensor, *, bandwidth: float, profile: str) -> Tensor:
+    """Laplace or Gaussian kernel of two images given as patches; no slope where two patches are identical."""
+    squares = torch.einsum("ijd,de,ije->ij", x - z, metric, x - z)
+    if profile == "gaussian":
+        return torch.exp(-squares / (2 * bandwidth**2)).mean()
+    same = squares.detach() <= 0
+    distances = torch.where(same, torch.ones_like(squares), squares).sqrt()
+    return torch.where(same, torch.ones_like(squares), torch.exp(-distances / bandwidth)).mean()

@@ -49,7 +49,7 @@ _INVERSE_PI = 1 / math.pi
 # 1 - cos below this is rounding of an inner product of equal patches: they count as identical.
 _SAME32, _SAME64 = np.float32(2.5e-7), 1e-14
 # 1 - cos below this loses digits of the angle in float32; such pairs are done again in float64.
-_CLOSE32, _CLOSE64 = np.float32(2e-4), 2e-4
+_CLOSE32, _CLOSE64 = np.float32(6e-4), 6e-4
 
 
 @no_type_check
@@ -443,20 +443,19 @@ def pair_slopes(products, norms, sides, sizes, filters, scales, nngp, weight):
 
 @_compiled
 @no_type_check
-def gather_patches(images, size, stride, padding, out):
-    """Patches of a few images, position x image x (channel, row, column), zeros outside the image."""
-    n, channels, h, w = images.shape
-    columns = (w + 2 * padding - size) // stride + 1
+def gather_patches(images, size, stride, out):
+    """Patches of a few padded images, position x image x (channel, row, column)."""
+    n, channels, _, w = images.shape
+    columns = (w - size) // stride + 1
     for p in range(out.shape[0]):
-        top, left = p // columns * stride - padding, p % columns * stride - padding
+        top, left = p // columns * stride, p % columns * stride
         for i in range(n):
-            k = 0
+            patch = out[p, i]
             for c in range(channels):
-                for r in range(top, top + size):
-                    for q in range(left, left + size):
-                        inside = 0 <= r < h and 0 <= q < w
-                        out[p, i, k] = images[i, c, r, q] if inside else 0
-                        k += 1
+                for r in range(size):
+                    line = images[i, c, top + r]
+                    for q in range(size):
+                        patch[(c * size + r) * size + q] = line[left + q]
 
 
 @_compiled
@@ -545,3 +544,47 @@ def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales
             _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
             found = _climb(state, spare, row, unit, sides, overlaps, filters, scales, close, tape)
             _sums(found, out, nngp)
+
+
+@_compiled
+@no_type_check
+def _scatter_slopes(adjoint, first, second, shift, columns, out, h, w):
+    """Add one displacement's gradients to those of the second image's patches."""
+    down, right = shift
+    d = first.shape[1] // LANES
+    for r in range(h):
+        for c in range(w):
+            place = (r + max(0, down)) * columns + c + max(0, right)
+            a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
+            b, target, own = second[place], out[place], adjoint[r * w + c]
+            for k in range(d):
+                x, y, g = a[k * LANES :], b[k * LANES :], target[k * LANES :]
+                for v in range(LANES):
+                    g[v] += own[v] * x[v] + (own[v + 2 * LANES] + own[v + 2 * LANES]) * y[v]
+
+
+@_compiled
+@no_type_check
+def pooled_slopes(first, second, first_norms, second_norms, sizes, filters, scales, nngp, weight, out):
+    """Gradients of pooled kernels by the second images' patches, position x (entry lane), added to `out`."""
+    positions, everywhere = first.shape[0], first_norms.shape[0]
+    state = np.empty((positions, 2 * LANES), first.dtype)
+    spare = np.empty((positions, 2 * LANES), first.dtype)
+    sides = np.empty((everywhere, 3 * LANES), first.dtype)
+    unit = np.ones((everywhere, 2), first.dtype)
+    row = np.empty(np.max(sizes) * 3 * LANES, first.dtype)
+    close = np.zeros(LANES, first.dtype)
+    tape = np.empty((everywhere, 4 * LANES), first.dtype)
+    adjoint = np.empty((positions, 3 * LANES), first.dtype)
+    other = np.empty((positions, 3 * LANES), first.dtype)
+    last = sizes[sizes.shape[0] - 1]
+    for down in range(1 - last[0], last[0]):
+        for right in range(1 - last[1], last[1]):
+            overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
+            h, w = overlaps[0]
+            kept = tape[: np.sum(overlaps[:, 0] * overlaps[:, 1])]
+            _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
+            n = _climb(state, spare, row, unit, sides, overlaps, filters, scales, close, kept).shape[0]
+            _start(adjoint[:n], weight, nngp)
+            slopes = _descend(adjoint, other, row, unit, sides, overlaps, filters, scales, kept)
+            _scatter_slopes(slopes, first, second, (down, right), sizes[0, 1], out, h, w)

@@ -73,10 +73,9 @@ class Plan:
         """Patches in the coordinates in which M is the identity, with the kernel's factor."""
         found = torch.empty(self.positions, len(images), self.dimension, dtype=dtype)
         geometry = self.kernel.geometry
-        pixels = (images.double() * self.kernel.patch_scale(self.shape[0]) ** 0.5).to(dtype).contiguous()
-        lanes.gather_patches(
-            pixels.numpy(), geometry.size[0], geometry.stride[0], geometry.padding[0], found.numpy()
-        )
+        pixels = (images.double() * self.kernel.patch_scale(self.shape[0]) ** 0.5).to(dtype)
+        pixels = F.pad(pixels, (geometry.padding[0],) * 4).contiguous()
+        lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], found.numpy())
         return found if self.root is None else found @ self.root.to(dtype)
 
     def squares(self, patches: Float[Tensor, "p n d"]) -> Float[Tensor, "n t"]:
