@@ -48,13 +48,15 @@ _ONE32, _ZERO32, _PI32, _INVERSE_PI32 = (np.float32(v) for v in (1, 0, math.pi, 
 _INVERSE_PI = 1 / math.pi
 # 1 - cos below this is rounding of an inner product of equal patches: they count as identical.
 _SAME32, _SAME64 = np.float32(2.5e-7), 1e-14
-# 1 - cos below this loses digits of the angle in float32; such pairs are done again in float64.
-_CLOSE32, _CLOSE64 = np.float32(6e-4), 6e-4
+# Where 1 - cos is small, float32 loses digits of the angle. A weighted count of such positions tells which
+# pairs must be done again in float64: nearly identical images, and pairs with many nearly identical patches.
+_NEAR32, _NEAR64, _NEARER32, _NEARER64 = np.float32(6e-4), 6e-4, np.float32(2e-5), 2e-5
+_HEAVY32, _HEAVY64 = np.float32(20), 20.0
 
 
 @no_type_check
 def _duals(rho):
-    """Return κ₀(ρ), sin(arccos ρ) / π, and 1 where ρ is close to 1."""
+    """Return κ₀(ρ), sin(arccos ρ) / π, and a weight where ρ is close to 1."""
     raise NotImplementedError
 
 
@@ -79,7 +81,8 @@ def _duals_for(rho):
             angle = p * root
             angle = angle if rho >= _ZERO32 else _PI32 - angle
             sine = root * math.sqrt(_ONE32 + x)
-            close = _ONE32 if gap < _CLOSE32 else _ZERO32
+            close = _ONE32 if gap < _NEAR32 else _ZERO32
+            close = _HEAVY32 if gap < _NEARER32 else close
             return _ONE32 - angle * _INVERSE_PI32, sine * _INVERSE_PI32, close
 
         return single
@@ -110,7 +113,8 @@ def _duals_for(rho):
         angle = p * root
         angle = angle if rho >= 0.0 else math.pi - angle
         sine = root * math.sqrt(1.0 + x)
-        close = 1.0 if gap < _CLOSE64 else 0.0
+        close = 1.0 if gap < _NEAR64 else 0.0
+        close = _HEAVY64 if gap < _NEARER64 else close
         return 1.0 - angle * _INVERSE_PI, sine * _INVERSE_PI, close
 
     return double
