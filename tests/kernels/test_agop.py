@@ -127,3 +127,13 @@ def test_coefficients_that_do_not_fit_are_refused():
     for alpha in (torch.zeros(2, 1), torch.full((3, 1), math.nan)):
         with pytest.raises(InvalidInput, match="`alpha`"):
             kernel_agop(x, alpha, kernel=ConvKernel(depth=1))
+
+
+def test_the_result_is_positive_semidefinite_although_gradients_are_float32():
+    x = images(40, 8, 6, 6, 0)  # patches of 72 entries, few of which matter
+    alpha = torch.randn(40, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    metric = torch.zeros(72, 72, dtype=torch.float64)
+    metric[:2, :2] = torch.eye(2)
+    found = kernel_agop(x, alpha, kernel=ConvKernel(depth=1), metric=metric)
+    values = torch.linalg.eigvalsh(found)
+    assert values[0] > -1e-14 * values[-1]

@@ -3,6 +3,7 @@
 # kernels, fixed and learned
 from firstlight.estimators.cntk import CNTKClassifier, CNTKRegressor
 from firstlight.estimators.convrfm import ConvRFMClassifier, ConvRFMRegressor, DeepConvRFMClassifier
+from firstlight.estimators.saving import load_machine, save_machine
 
 __all__ = [
     "CNTKClassifier",
@@ -10,4 +11,6 @@ __all__ = [
     "ConvRFMClassifier",
     "ConvRFMRegressor",
     "DeepConvRFMClassifier",
+    "load_machine",
+    "save_machine",
 ]

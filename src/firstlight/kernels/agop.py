@@ -196,6 +196,6 @@ class _Gradients:
             inner = self.inner[part, :n].reshape(-1, n, self.n_outputs, d)
             own = self.columns.patches[part, :, :n].mT
             gradients = inner + 2 * self.norm[part, :n, :, None] * own[:, :, None]
-            flat = gradients.reshape(-1, d)
-            total += (flat.T @ flat).double()
+            flat = gradients.reshape(-1, d).double()  # float32 would leave negative eigenvalues
+            total += flat.T @ flat
         return total
