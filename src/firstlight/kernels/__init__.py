@@ -1,1 +1,28 @@
-"""Infinite-width convolutional kernels and their Gram engine."""
+"""Convolutional kernels that can learn features: Gram matrices, gradients, ridge regression."""
+
+# what a kernel is, its matrices, and the gradients of its predictors
+from firstlight.kernels.agop import kernel_agop
+from firstlight.kernels.gram import gram
+
+# predictors, and the metric they learn
+from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
+from firstlight.kernels.ridge import RidgePath, conjugate_gradients, solve_ridge
+from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
+
+__all__ = [
+    "RIDGES",
+    "ConvKernel",
+    "Kernel",
+    "PatchKernel",
+    "RidgePath",
+    "Round",
+    "Rounds",
+    "conjugate_gradients",
+    "gram",
+    "kernel_agop",
+    "kernel_from",
+    "learn_metric",
+    "median_bandwidth",
+    "random_filters",
+    "solve_ridge",
+]

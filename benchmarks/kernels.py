@@ -1,0 +1,236 @@
+"""Convolutional kernels and their gradients beside neural-tangents: CPU seconds of one thread, same run.
+
+The peer needs an old JAX and numpy < 2, so this script makes an environment for it in a cache folder:
+
+    python benchmarks/kernels.py [--n 400] [--pooled 8] [--peer FOLDER] [--rfm 2000]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+
+import numpy as np
+
+PEER = ("neural-tangents==0.6.5", "jax==0.4.30", "jaxlib==0.4.30", "numpy<2", "scipy<1.13")
+POINTS = 2  # images at which the peer takes gradients; its time is scaled to all
+
+PEER_CODE = r"""
+import json, math, os, sys, time
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import jax, jax.numpy as jnp, numpy as np
+from neural_tangents import stax
+import neural_tangents as nt
+job, path, out = sys.argv[1:4]
+data = np.load(path)
+x = data["x"].transpose(0, 2, 3, 1)
+def network(pooled, stride):
+    layers = []
+    for layer in range(3):
+        layers += [stax.Conv(1, (3, 3), (stride, stride) if layer == 0 else None, "VALID", W_std=3.0, b_std=None),
+                   stax.ABRelu(0.0, math.sqrt(2.0))]
+    head = [stax.GlobalAvgPool()] if pooled else [stax.Flatten()]
+    return stax.serial(*layers, *head, stax.Dense(1, W_std=1.0, b_std=None))[2]
+def seconds(function):
+    jax.block_until_ready(function())
+    start = time.process_time()
+    value = jax.block_until_ready(function())
+    return time.process_time() - start, value
+if job == "gram":
+    n = len(x); b = min(n, 20)
+    kernel = nt.batch(jax.jit(network(False, 1), static_argnames="get"), batch_size=b, store_on_device=False)
+    kernel(x[:b], None, "ntk")
+    start = time.process_time(); value = np.asarray(kernel(x, None, "ntk")); spent = time.process_time() - start
+elif job == "pooled":
+    kernel = jax.jit(network(True, 1), static_argnames="get")
+    b = 2
+    jax.block_until_ready(kernel(x[:b], x[:b], "ntk"))
+    start = time.process_time()
+    starts = range(0, len(x), b)
+    value = np.block([[np.asarray(kernel(x[i:i+b], x[j:j+b], "ntk")) for j in starts] for i in starts])
+    spent = time.process_time() - start
+else:
+    n, h, w, c = x.shape
+    p, q = h - 2, w - 2
+    grid = np.empty((n, p, 3, q, 3, c), np.float32)
+    for r in range(3):
+        for s in range(3):
+            grid[:, :, r, :, s] = x[:, r:r+p, s:s+q]
+    grid = jnp.asarray(grid.reshape(n, 3 * p, 3 * q, c))
+    alpha = jnp.asarray(data["alpha"], jnp.float32)
+    kernel = network(False, 3)
+    def outputs(image, centres, weights):
+        return (kernel(image[None], centres, "ntk") @ weights)[0]
+    gradients = jax.jit(jax.jacrev(outputs))
+    block = 50
+    def at(image):
+        return sum(gradients(image, grid[i:i+block], alpha[i:i+block]) for i in range(0, n, block))
+    jax.block_until_ready(at(grid[0]))
+    points = int(sys.argv[4])
+    start = time.process_time()
+    found = [np.asarray(jax.block_until_ready(at(grid[j]))) for j in range(points)]
+    spent = (time.process_time() - start) * n / points
+    value = np.zeros((27, 27))
+    for jac in found:
+        g = jac.reshape(-1, p, 3, q, 3, c).transpose(0, 1, 3, 5, 2, 4).reshape(-1, 27).astype(np.float64)
+        value += g.T @ g / points
+peak = int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
+np.save(out, value)
+print(json.dumps({"seconds": spent, "megabytes": peak}))
+"""
+
+
+def peer_python(folder: Path) -> Path:
+    """Make the peer's environment once; nothing of it touches the package's own."""
+    python = folder / "bin" / "python"
+    if not (folder / "ready").exists():
+        print(f"making an environment for {PEER[0]} ...", file=sys.stderr)
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER], check=True)
+        (folder / "ready").touch()
+    return python
+
+
+def peer(python: Path, job: str, data: Path, out: Path) -> tuple[dict, np.ndarray]:
+    done = subprocess.run(
+        [python, "-c", PEER_CODE, job, str(data), str(out), str(POINTS)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout.splitlines()[-1]), np.load(out)
+
+
+def ours(job: str, data: Path, out: Path) -> None:
+    """One job in this process: a warm call that loads the machine code, then the measured one."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    import torch
+
+    from firstlight.kernels import ConvKernel, gram, kernel_agop
+
+    loaded = np.load(data)
+    x, alpha = torch.from_numpy(loaded["x"]), torch.from_numpy(loaded["alpha"])
+    kernel = ConvKernel(depth=3, readout="gap" if job == "pooled" else "flatten")
+
+    def work(k: int):
+        if job == "agop":
+            return kernel_agop(x[:k], alpha[:k], kernel=kernel, n_jobs=1, show=False)
+        return gram(x[:k], kernel=kernel, n_jobs=1, show=False)
+
+    work(2)
+    gram(torch.cat([x[:1], x[:1]]), torch.cat([x[:1], x[:1]]), kernel=kernel, n_jobs=1)
+    before = _megabytes("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    start = time.process_time()
+    value = work(len(x))
+    seconds = time.process_time() - start
+    np.save(out, value.numpy())
+    print(json.dumps({"seconds": seconds, "megabytes": _megabytes("VmHWM") - before}))
+
+
+def _megabytes(kind: str) -> float:
+    return int(Path("/proc/self/status").read_text().split(f"{kind}:")[1].split()[0]) / 1024
+
+
+def in_own_process(job: str, data: Path, out: Path) -> tuple[dict, np.ndarray]:
+    command = [sys.executable, __file__, "--job", job, "--data", str(data), "--out", str(out)]
+    one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, **one})
+    return json.loads(done.stdout.splitlines()[-1]), np.load(out)
+
+
+def images(n: int) -> np.ndarray:
+    from firstlight.data import load
+
+    return load("cifar10", split="train", n=n, seed=0).x.numpy()
+
+
+def table(n: int, pooled: int, folder: Path) -> None:
+    python = peer_python(folder)
+    print(f"{'job':<34}{'ours s':>9}{'ours MB':>9}{'peer s':>9}{'ratio':>8}{'difference':>12}")
+    with tempfile.TemporaryDirectory() as place:
+        for job, count in (("gram", n), ("pooled", pooled), ("agop", n)):
+            data, out = Path(place) / "data.npz", Path(place) / "out.npy"
+            x = images(count)
+            alpha = np.random.default_rng(0).standard_normal((count, 10))
+            np.savez(data, x=x, alpha=alpha)
+            mine, value = in_own_process(job, data, out)
+            theirs, other = peer(python, job, data, out)
+            if job == "agop":  # the peer's average runs over its few points
+                value = _agop_at(x, alpha, POINTS)
+            off = np.abs(value - other).max() / np.abs(value).max()
+            ratio = theirs["seconds"] / mine["seconds"]
+            print(
+                f"{job + f', n = {count}':<34}{mine['seconds']:>9.2f}{mine['megabytes']:>9.0f}"
+                f"{theirs['seconds']:>9.1f}{ratio:>7.0f}x{off:>12.1e}",
+                flush=True,
+            )
+
+
+def _agop_at(x: np.ndarray, alpha: np.ndarray, points: int) -> np.ndarray:
+    import torch
+
+    from firstlight.kernels import ConvKernel, kernel_agop
+
+    some = torch.from_numpy(x)
+    return kernel_agop(some, torch.from_numpy(alpha), some[:points], kernel=ConvKernel(depth=3)).numpy()
+
+
+def growth(sizes: tuple[int, ...]) -> None:
+    """Memory of the gradients against n: the exponent of a fitted power."""
+    with tempfile.TemporaryDirectory() as place:
+        data, out, found = Path(place) / "data.npz", Path(place) / "out.npy", []
+        for n in sizes:
+            np.savez(data, x=images(n), alpha=np.random.default_rng(0).standard_normal((n, 10)))
+            found.append(in_own_process("agop", data, out)[0]["megabytes"])
+    exponent = np.polyfit(np.log(sizes), np.log(found), 1)[0]
+    text = ", ".join(f"{m:.0f} MB at n = {n}" for n, m in zip(sizes, found, strict=True))
+    print(f"memory of the gradients: {text}; exponent {exponent:.2f}")
+
+
+def whole_rfm(n: int) -> None:
+    import torch
+
+    from firstlight.data import load
+    from firstlight.kernels import ConvKernel, learn_metric
+
+    train, valid = load("cifar10", split="train", n=n, seed=0), load("cifar10", split="test", n=500, seed=0)
+    y, z = (torch.nn.functional.one_hot(d.y, 10).double() for d in (train, valid))
+    wall, cpu = time.perf_counter(), time.process_time()
+    found = learn_metric(train.x, y, valid.x, z, kernel=ConvKernel(depth=3), rounds=5, patience=None)
+    print(
+        f"ConvRFM, 5 rounds, depth 3, n = {n}, gradients at all of them: {time.perf_counter() - wall:.0f} s "
+        f"wall, {time.process_time() - cpu:.0f} s CPU; accuracy by round on 500 images "
+        f"{', '.join(f'{r.accuracy:.1%}' for r in found.rounds)}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=int, default=400)
+    parser.add_argument("--pooled", type=int, default=8)
+    parser.add_argument("--rfm", type=int, default=0, help="also time a whole ConvRFM on so many images")
+    parser.add_argument("--memory", action="store_true", help="also fit the growth of memory with n")
+    parser.add_argument("--peer", type=Path, default=Path.home() / ".cache" / "firstlight-benchmark-peer")
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.job:
+        ours(given.job, given.data, given.out)
+        return
+    table(given.n, given.pooled, given.peer)
+    if given.memory:
+        growth((100, 200, 400))
+    if given.rfm:
+        whole_rfm(given.rfm)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Ridge regression with a fixed convolutional kernel, in scikit-learn's manner."""
+
+from typing import Any
+
+from torch import Tensor
+
+from firstlight.estimators.machine import KernelClassifier, KernelMachine, KernelRegressor, no_type_check
+from firstlight.kernels import gram, solve_ridge
+
+
+class _FixedKernel(KernelMachine):
+    @no_type_check  # scikit-learn: nothing is checked before `fit`
+    def __init__(
+        self,
+        *,
+        family: str = "cntk",
+        depth: int = 3,
+        size: int = 3,
+        readout: str = "flatten",
+        padding: int = 0,
+        stride: int = 1,
+        bias_variance: float = 0.0,
+        bandwidth: float | None = None,
+        ridge: float = 1e-3,
+        image_shape: tuple[int, int, int] | None = None,
+        precision: str = "single",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.family = family
+        self.depth = depth
+        self.size = size
+        self.readout = readout
+        self.padding = padding
+        self.stride = stride
+        self.bias_variance = bias_variance
+        self.bandwidth = bandwidth
+        self.ridge = ridge
+        self.image_shape = image_shape
+        self.precision = precision
+        self.n_jobs = n_jobs
+
+    def _solve(self, images: Tensor, targets: Tensor) -> None:
+        self.kernel_ = self._kernel(images)
+        self.metric_ = None
+        inner = gram(images, kernel=self.kernel_, dtype=self._dtype(images), n_jobs=self.n_jobs, show=False)
+        self.x_fit_, self.scale_ = images, float(inner.max()) or 1.0
+        self.dual_coef_ = solve_ridge(inner / self.scale_, targets, self.ridge)
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    family : "cntk", "nngp", "laplace" or "gaussian" (the latter two on patches).
+    depth, size, readout, padding, stride, bias_variance : of the network behind the kernel, see
+        :class:`firstlight.kernels.ConvKernel`.
+    bandwidth : of the patch kernels; the median distance by default.
+    ridge : relative to the largest entry of the training kernel.
+    image_shape : channels, height and width of a row of `X`; not needed for 4-D arrays and tensors. Without
+        it every row is one pixel of many channels: the kernel of a fully connected network.
+    precision : "single" (with double where needed) or "double".
+    n_jobs : threads.
+"""
+
+
+class CNTKClassifier(KernelClassifier, _FixedKernel):
+    """Classification by kernel ridge regression with a convolutional kernel."""
+
+    __doc__ += _PARAMETERS
+
+    def fit(self, X: Any, y: Any) -> "CNTKClassifier":
+        """Solve the ridge regression on one-hot targets."""
+        self._solve(*self._start(X, y))
+        return self
+
+
+class CNTKRegressor(KernelRegressor, _FixedKernel):
+    """Kernel ridge regression with a convolutional kernel."""
+
+    __doc__ += _PARAMETERS
+
+    def fit(self, X: Any, y: Any) -> "CNTKRegressor":
+        """Solve the ridge regression on centred targets."""
+        self._solve(*self._start(X, y))
+        return self

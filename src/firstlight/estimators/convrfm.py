@@ -1,0 +1,266 @@
+"""Kernels that learn which patches matter: ConvRFM and Deep ConvRFM, in scikit-learn's manner."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput, unknown_name
+from firstlight.estimators.images import new_images, one_hot
+from firstlight.estimators.machine import (
+    KernelClassifier,
+    KernelMachine,
+    KernelRegressor,
+    no_type_check,
+    split,
+)
+from firstlight.kernels import RIDGES, Round, Rounds, gram, learn_metric, random_filters, solve_ridge
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "none": lambda x: x}
+
+
+class _LearnedKernel(KernelMachine):
+    @no_type_check  # scikit-learn: nothing is checked before `fit`
+    def __init__(
+        self,
+        *,
+        family: str = "cntk",
+        depth: int = 3,
+        size: int = 3,
+        readout: str = "flatten",
+        padding: int = 0,
+        stride: int = 1,
+        bias_variance: float = 0.0,
+        bandwidth: float | None = None,
+        rounds: int = 5,
+        ridges: Sequence[float] = RIDGES,
+        agop_images: int | None = None,
+        patience: int | None = 1,
+        validation: float = 0.2,
+        refit: bool = True,
+        image_shape: tuple[int, int, int] | None = None,
+        precision: str = "single",
+        random_state: int = 0,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.family = family
+        self.depth = depth
+        self.size = size
+        self.readout = readout
+        self.padding = padding
+        self.stride = stride
+        self.bias_variance = bias_variance
+        self.bandwidth = bandwidth
+        self.rounds = rounds
+        self.ridges = ridges
+        self.agop_images = agop_images
+        self.patience = patience
+        self.validation = validation
+        self.refit = refit
+        self.image_shape = image_shape
+        self.precision = precision
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _parts(self, images: Tensor, targets: Tensor, given: Any, *, by_class: bool) -> list[Tensor]:
+        """Images and targets for fitting, then for choosing."""
+        if given is not None:
+            x_valid, y_valid = given
+            return [images, targets, x_valid, y_valid]
+        fit, choose = split(targets, self.validation, seed=self.random_state, by_class=by_class)
+        return [images[fit], targets[fit], images[choose], targets[choose]]
+
+    def _learn(
+        self, parts: list[Tensor], depth: int | None, listen: Callable[[Round], None] | None
+    ) -> Rounds:
+        self.kernel_ = self._kernel(parts[0], depth)
+        return learn_metric(
+            *parts, kernel=self.kernel_, rounds=self.rounds, ridges=self.ridges,
+            agop_images=self.agop_images, patience=self.patience, dtype=self._dtype(parts[0]),
+            seed=self.random_state, listen=listen or (_print if self.verbose else lambda found: None),
+            n_jobs=self.n_jobs, show=None if self.verbose else False,
+        )  # fmt: skip
+
+    def _solve(self, images: Tensor, targets: Tensor, chosen: Round) -> None:
+        """Solve once more with the chosen metric and ridge."""
+        self.metric_, self.ridge_ = chosen.metric, chosen.ridge
+        inner = gram(
+            images, kernel=self.kernel_, metric=self.metric_, dtype=self._dtype(images),
+            n_jobs=self.n_jobs, show=False,
+        )  # fmt: skip
+        self.x_fit_, self.scale_ = images, float(inner.max()) or 1.0
+        self.dual_coef_ = solve_ridge(inner / self.scale_, targets, self.ridge_)
+
+    def _fit(
+        self,
+        images: Tensor,
+        targets: Tensor,
+        given: Any,
+        listen: Callable[[Round], None] | None,
+        by_class: bool,
+    ) -> None:
+        parts = self._parts(images, targets, given, by_class=by_class)
+        found = self._learn(parts, None, listen)
+        self.rounds_, self.best_round_ = found.rounds, found.best
+        whole = self.refit and given is None
+        self._solve(images if whole else parts[0], targets if whole else parts[1], found.chosen)
+
+
+def _print(found: Round) -> None:
+    print(
+        f"round {found.number}: validation error {found.error:.4f}, accuracy {found.accuracy:.1%}, "
+        f"ridge {found.ridge:g}"
+    )
+
+
+_PARAMETERS = """
+    Parameters
+    ----------
+    family, depth, size, readout, padding, stride, bias_variance, bandwidth, image_shape, precision, n_jobs : as
+        for :class:`CNTKClassifier`.
+    rounds : updates of the metric M; round 0 is the plain kernel.
+    ridges : grid, relative to the largest entry of the training kernel.
+    agop_images : gradients at so many training images; all by default.
+    patience : stop after so many rounds without a better validation error; None does all.
+    validation : share of the training images that chooses round and ridge, by squared error. Give `X_val` and
+        `y_val` to :meth:`fit` instead to choose by other images.
+    refit : solve with the chosen metric and ridge on all training images.
+    random_state : of the split and of `agop_images`.
+    verbose : print every round.
+
+    Fitted: `metric_`, `ridge_`, `rounds_` (one :class:`firstlight.kernels.Round` each), `best_round_`.
+"""
+
+
+class _RFMClassifier(KernelClassifier, _LearnedKernel):
+    def _validation_data(self, X_val: Any, y_val: Any) -> tuple[Tensor, Tensor] | None:
+        if X_val is None:
+            return None
+
+        codes = np.searchsorted(self.classes_, np.asarray(y_val))
+        known = codes < len(self.classes_)
+        if not (known.all() and (self.classes_[codes] == np.asarray(y_val)).all()):
+            raise InvalidInput("`y_val` holds a class that `y` does not.")
+        return new_images(self, X_val), one_hot(codes, len(self.classes_))
+
+
+class ConvRFMClassifier(_RFMClassifier):
+    """Classification with a convolutional kernel whose metric on patches is learned."""
+
+    __doc__ += _PARAMETERS
+
+    def fit(
+        self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
+        *, listen: Callable[[Round], None] | None = None,
+    ) -> "ConvRFMClassifier":  # fmt: skip
+        """Alternate ridge regression and gradient outer products; keep the best round."""
+        images, targets = self._start(X, y)
+        self._fit(images, targets, self._validation_data(X_val, y_val), listen, by_class=True)
+        return self
+
+
+class ConvRFMRegressor(KernelRegressor, _LearnedKernel):
+    """Regression with a convolutional kernel whose metric on patches is learned."""
+
+    __doc__ += _PARAMETERS
+
+    def fit(self, X: Any, y: Any, *, listen: Callable[[Round], None] | None = None) -> "ConvRFMRegressor":
+        """Alternate ridge regression and gradient outer products; keep the best round."""
+        images, targets = self._start(X, y)
+        self._fit(images, targets, None, listen, by_class=False)
+        return self
+
+
+class DeepConvRFMClassifier(_RFMClassifier):
+    """ConvRFM layer after layer: each learns M, and random filters of covariance M make the next images.
+
+    The kernel loses one layer whenever the features gain one. The number of feature layers is chosen by
+    validation squared error; 0 is the plain ConvRFM. The published code applies no non-linearity
+    between layers (`activation="none"`), the paper's algorithm the ReLU.
+    """
+
+    __doc__ += (
+        _PARAMETERS
+        + """
+    filters : random filters per layer.
+    layers : feature layers at most; `depth - 1` by default, so that the last kernel has one layer.
+    activation : "relu" or "none".
+
+    Fitted also: `layers_` (the :class:`firstlight.kernels.Rounds` of every depth), `filters_`.
+    """
+    )
+
+    @no_type_check  # scikit-learn: nothing is checked before `fit`
+    def __init__(
+        self, *, filters: int = 64, layers: int | None = None, activation: str = "relu",
+        family: str = "cntk", depth: int = 3, size: int = 3, readout: str = "flatten", padding: int = 0,
+        stride: int = 1, bias_variance: float = 0.0, bandwidth: float | None = None, rounds: int = 5,
+        ridges: Sequence[float] = RIDGES, agop_images: int | None = None, patience: int | None = 1,
+        validation: float = 0.2, refit: bool = True, image_shape: tuple[int, int, int] | None = None,
+        precision: str = "single", random_state: int = 0, n_jobs: int | None = None, verbose: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            family=family, depth=depth, size=size, readout=readout, padding=padding, stride=stride,
+            bias_variance=bias_variance, bandwidth=bandwidth, rounds=rounds, ridges=ridges,
+            agop_images=agop_images, patience=patience, validation=validation, refit=refit,
+            image_shape=image_shape, precision=precision, random_state=random_state, n_jobs=n_jobs,
+            verbose=verbose,
+        )  # fmt: skip
+        self.filters = filters
+        self.layers = layers
+        self.activation = activation
+
+    def fit(
+        self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
+        *, listen: Callable[[Round], None] | None = None,
+    ) -> "DeepConvRFMClassifier":  # fmt: skip
+        """Learn a metric, draw filters of that covariance, go on with their features."""
+        if self.activation not in ACTIVATIONS:
+            raise unknown_name("activation", self.activation, ACTIVATIONS)
+        images, targets = self._start(X, y)
+        parts = self._parts(images, targets, self._validation_data(X_val, y_val), by_class=True)
+        most = self.depth - 1 if self.layers is None else self.layers
+        if not 0 <= most < self.depth:
+            raise InvalidInput(f"`layers` must lie in 0 .. depth - 1 = {self.depth - 1}; got layers={most}.")
+        found: list[Rounds] = []
+        self.filters_: list[Tensor] = []
+        kernels = []
+        for layer in range(most + 1):
+            found.append(self._learn(parts, self.depth - layer, listen))
+            kernels.append(self.kernel_)
+            if layer < most:
+                self.filters_.append(self._drawn(found[-1].chosen, parts[0], layer))
+                parts[0], parts[2] = (self._layer(p, self.filters_[-1]) for p in (parts[0], parts[2]))
+        self.layers_ = tuple(found)
+        self.best_layer_ = min(range(len(found)), key=lambda i: found[i].chosen.error)
+        self.rounds_, self.best_round_ = found[self.best_layer_].rounds, found[self.best_layer_].best
+        self.kernel_, self.filters_ = kernels[self.best_layer_], self.filters_[: self.best_layer_]
+        if self.refit and X_val is None:
+            whole = self._features(images), targets
+        else:
+            own = self._parts(images, targets, self._validation_data(X_val, y_val), by_class=True)
+            whole = self._features(own[0]), own[1]
+        self._solve(*whole, found[self.best_layer_].chosen)
+        return self
+
+    def _drawn(self, chosen: Round, images: Tensor, layer: int) -> Tensor:
+        side = self.kernel_.size
+        seed = self.random_state * 1000 + layer
+        return random_filters(chosen.metric, self.filters, seed=seed, shape=(images.shape[1], side, side))
+
+    def _layer(self, images: Tensor, filters: Tensor) -> Tensor:
+        alone = filters.shape[-1] == 1
+        made = F.conv2d(
+            images, filters, stride=1 if alone else self.stride, padding=0 if alone else self.padding
+        )
+        return ACTIVATIONS[self.activation](made)
+
+    def _features(self, images: Tensor) -> Tensor:
+        for filters in self.filters_:
+            images = self._layer(images, filters)
+        return images

@@ -1,0 +1,201 @@
+"""Average gradient outer product of a kernel predictor, by the closed-form way back."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.parallel import default_jobs, report_fraction, single_thread
+from firstlight.core.progress import progress
+from firstlight.core.shapes import Images
+from firstlight.kernels import lanes
+from firstlight.kernels.gram import CLOSE_SHARE, exact_sides, patch_values
+from firstlight.kernels.lanes import LANES
+from firstlight.kernels.pooled import pooled_gradients
+from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
+from firstlight.kernels.tiles import ROWS, Columns, Plan, Rows
+
+MEMORY = 64 << 20  # bytes of gradients that are held at a time, per thread
+CHUNK = 64  # positions whose right-hand sides of the matrix product are built at a time
+
+
+def kernel_agop(
+    centres: Images,
+    alpha: Float[Tensor, "rows k"],
+    points: Float[Tensor, "m _c _h _w"] | None = None,
+    *,
+    kernel: Kernel,
+    metric: Float[Tensor, "d d"] | None = None,
+    dtype: torch.dtype = torch.float32,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> Float[Tensor, "d d"]:
+    r"""Average gradient outer product over patches of :math:`f_o(x) = \sum_i \alpha_{io} K_M(x_i, x)`.
+
+    .. math:: \frac1m \sum_{x} \sum_{p} \sum_o \nabla_{x[p]} f_o \, \nabla_{x[p]} f_o^\top
+
+    The derivative of one value by the inner products of patches does not depend on the output, and no
+    pair of images touches another: one way back per pair serves all outputs through one matrix product
+    per position, and nothing of the size of all pairs and positions is ever kept.
+
+    Parameters
+    ----------
+    centres, alpha : images of the predictor and their coefficients, one column per output.
+    points : where gradients are taken; the centres by default.
+    kernel, metric, dtype, n_jobs, show : as for :func:`firstlight.kernels.gram`.
+
+    Returns
+    -------
+    In float64. Where a patch is zero, its gradient is zero; where two patches are identical, the terms
+    of infinite slope, which cancel, are left out; nearly identical images are done in float64. Cost
+    O(n m |S| k d), memory independent of n and m beyond the images.
+    """
+    plan = Plan.of(kernel, centres, metric)
+    points = centres if points is None else points
+    plan.check(points, "points")
+    if alpha.ndim != 2 or len(alpha) != len(centres) or not alpha.isfinite().all():
+        raise InvalidInput(
+            f"`alpha` must hold one finite row for each of the {len(centres)} centres; "
+            f"got the shape {tuple(alpha.shape)}."
+        )
+    if isinstance(kernel, PatchKernel):
+        dtype = torch.float64  # differences of close patches are all that matters here
+    task = _Task(plan, centres, points, alpha, dtype)
+    total = torch.zeros(plan.dimension, plan.dimension, dtype=torch.float64)
+    starts = range(0, len(points), task.width)
+    with (
+        single_thread(),
+        progress("Gradients", total=len(points), unit="images", show=show) as bar,
+        ThreadPoolExecutor(min(n_jobs or default_jobs(), len(starts))) as pool,
+    ):
+        for done, part in enumerate(pool.map(task.outer_products, starts), 1):
+            total += part
+            bar.update(completed=min(done * task.width, len(points)))
+            report_fraction(done / len(starts))
+    if plan.root is not None:
+        total = plan.root @ total @ plan.root
+    return (total + total.T) * (0.5 * kernel.patch_scale(plan.shape[0]) / len(points))
+
+
+@dataclass(frozen=True)
+class _Task:
+    """All that the threads share."""
+
+    plan: Plan
+    centres: Tensor
+    points: Tensor
+    alpha: Tensor
+    dtype: torch.dtype
+
+    @property
+    def width(self) -> int:
+        """Number of points whose gradients are held at a time."""
+        one = self.plan.positions * self.alpha.shape[1] * self.plan.dimension * self.dtype.itemsize
+        return max(1, MEMORY // (one * LANES)) * LANES
+
+    def outer_products(self, start: int) -> Float[Tensor, "d d"]:
+        """Sum of gradient outer products of one band of points."""
+        plan, n_outputs = self.plan, self.alpha.shape[1]
+        stop = min(start + self.width, len(self.points))
+        bands = []
+        for j in range(start, stop, LANES):
+            columns = Columns.of(plan, self.points[j : min(j + LANES, stop)], self.dtype)
+            bands.append(_Gradients(plan, columns, self.points[j : j + columns.n], n_outputs))
+        for i in range(0, len(self.centres), ROWS):
+            images = self.centres[i : i + ROWS]
+            rows = Rows.of(plan, images, self.dtype)
+            alpha = self.alpha[i : i + ROWS].to(self.dtype)
+            for band in bands:
+                band.add(rows, images, alpha)
+        return torch.stack([band.outer_products() for band in bands]).sum(0)
+
+
+class _Gradients:
+    """Gradients of all outputs at up to `LANES` points, while the centres pass by."""
+
+    def __init__(self, plan: Plan, columns: Columns, points: Tensor, n_outputs: int) -> None:
+        self.plan, self.columns, self.points, self.n_outputs = plan, columns, points, n_outputs
+        dtype = columns.patches.dtype
+        width = n_outputs * plan.dimension
+        self.inner = torch.zeros(plan.positions, LANES, width, dtype=dtype)
+        self.norm = torch.zeros(plan.positions, LANES, n_outputs, dtype=dtype)
+
+    def add(self, rows: Rows, images: Tensor, alpha: Tensor) -> None:
+        """Let one tile of centres contribute."""
+        if isinstance(self.plan.kernel, ConvKernel) and self.plan.kernel.readout == "gap":
+            self.inner += pooled_gradients(self.plan, rows, self.columns, alpha)
+            return
+        by_product, by_norm = self._slopes(rows, images, alpha)
+        for start in range(0, self.plan.positions, CHUNK):
+            part = slice(start, start + CHUNK)
+            right = (rows.patches[part, :, None] * alpha[:, :, None]).flatten(2)
+            self.inner[part].baddbmm_(by_product[part].mT, right)
+        self.norm.baddbmm_(by_norm.mT, alpha.expand(self.plan.positions, *alpha.shape))
+
+    def _slopes(self, rows: Rows, images: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+        """Derivatives by inner products and by squared norms of the points, position x centre x point."""
+        plan, kernel = self.plan, self.plan.kernel
+        if isinstance(kernel, PatchKernel):
+            return self._patch_slopes(kernel, rows)
+        dtype = rows.patches.dtype
+        products = torch.bmm(rows.patches, self.columns.patches)
+        norms = torch.empty_like(products)
+        close = np.empty(products.shape[1:], products.numpy().dtype)
+        lanes.flatten_slopes(
+            products.numpy(), norms.numpy(), rows.norms.numpy(), self.columns.norms.numpy(), plan.sizes,
+            (kernel.size, kernel.padding), plan.scales(dtype), kernel.kind == "nngp",
+            close.dtype.type(1 / plan.last), close,
+        )  # fmt: skip
+        if dtype == torch.float32:
+            share = CLOSE_SHARE * rows.norms.shape[1]
+            again = np.argwhere(close[:, : self.columns.n] > share)
+            products[:, again[:, 0], again[:, 1]] = 0.0
+            norms[:, again[:, 0], again[:, 1]] = 0.0
+            for start in range(0, len(again), LANES):
+                self._add_exactly(images, alpha, again[start : start + LANES])
+        return products, norms
+
+    def _patch_slopes(self, kernel: PatchKernel, rows: Rows) -> tuple[Tensor, Tensor]:
+        values, distances = patch_values(self.plan, rows, self.columns)
+        if kernel.profile == "gaussian":
+            slopes = values / (kernel.bandwidth**2 * self.plan.positions)
+        else:
+            there = distances > 0
+            slopes = values / torch.where(there, distances, 1.0) * there
+            slopes = slopes / (kernel.bandwidth * self.plan.positions)
+        return slopes, -0.5 * slopes
+
+    def _add_exactly(self, images: Tensor, alpha: Tensor, pairs: np.ndarray) -> None:
+        """Contributions of single pairs of nearly identical images, in float64."""
+        plan, kernel = self.plan, self.plan.kernel
+        assert isinstance(kernel, ConvKernel)
+        i, j = pairs.T
+        products, sides, first, second = exact_sides(plan, images[i], self.points[j])
+        norms = np.empty_like(products)
+        lanes.pair_slopes(
+            products, norms, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
+            kernel.kind == "nngp", 1 / plan.last,
+        )  # fmt: skip
+        n = len(pairs)
+        gradients = torch.from_numpy(products[:, :n, None]) * first
+        gradients += 2 * torch.from_numpy(norms[:, :n, None]) * second
+        for lane in range(n):
+            added = gradients[:, lane, None] * alpha[i[lane], None, :, None]
+            self.inner[:, j[lane]] += added.flatten(1).to(self.inner.dtype)
+
+    def outer_products(self) -> Float[Tensor, "d d"]:
+        """Add the part that runs through the points' norms, and sum over points, positions and outputs."""
+        n, d = self.columns.n, self.plan.dimension
+        total = torch.zeros(d, d, dtype=torch.float64)
+        for start in range(0, self.plan.positions, CHUNK):
+            part = slice(start, start + CHUNK)
+            inner = self.inner[part, :n].reshape(-1, n, self.n_outputs, d)
+            own = self.columns.patches[part, :, :n].mT
+            gradients = inner + 2 * self.norm[part, :n, :, None] * own[:, :, None]
+            flat = gradients.reshape(-1, d).double()  # float32 would leave negative eigenvalues
+            total += flat.T @ flat
+        return total

@@ -1,0 +1,236 @@
+"""Gram matrices of convolutional kernels, tile by tile."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.parallel import default_jobs, report_fraction, single_thread
+from firstlight.core.progress import progress
+from firstlight.core.shapes import Images
+from firstlight.kernels import lanes
+from firstlight.kernels.lanes import LANES
+from firstlight.kernels.pooled import pooled_values
+from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
+from firstlight.kernels.tiles import ROWS, Columns, Plan, Rows, inverse
+
+BAND = 16 * LANES  # images whose patches are held while all others pass by
+CLOSE_SHARE = 0.15  # pairs with a larger weighted share of cosines close to 1 are done again in float64
+
+
+def gram(
+    x: Images,
+    z: Float[Tensor, "m _c _h _w"] | None = None,
+    *,
+    kernel: Kernel,
+    metric: Float[Tensor, "d d"] | None = None,
+    dtype: torch.dtype = torch.float32,
+    out: np.ndarray | None = None,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> Float[Tensor, "n m"]:
+    r"""Kernel of every image of `x` with every image of `z`.
+
+    Parameters
+    ----------
+    x, z : images ``n c h w``; without `z` the matrix is symmetric and only one triangle is computed.
+    kernel : which one.
+    metric : M, positive semidefinite, on the patches of the first layer in the order (channel, row,
+        column); the identity by default. Applied as :math:`M^{1/2}` to the patches.
+    dtype : torch.float32 (1e-6 relative; pairs that would lose digits are done in float64) or torch.float64.
+    out : where to write, for instance ``numpy.memmap``, if the matrix exceeds the memory.
+    n_jobs : threads; default :func:`firstlight.core.parallel.default_jobs`. The bits do not depend on it.
+    show : force the progress bar on or off.
+
+    Returns
+    -------
+    In float64 (or `out` as it is). Cost O(n m |S| (d + L)) for flatten, times |S| when pooled; memory
+    beyond the result: the patches of a few hundred images.
+
+    Examples
+    --------
+    >>> images = torch.rand(3, 1, 5, 5, generator=torch.Generator().manual_seed(0))
+    >>> gram(images, kernel=ConvKernel(depth=2)).shape
+    torch.Size([3, 3])
+    """
+    if dtype not in (torch.float32, torch.float64):
+        raise InvalidInput(f"`dtype` must be torch.float32 or torch.float64; got {dtype}.")
+    plan = Plan.of(kernel, x, metric)
+    symmetric = z is None
+    second = x if z is None else z
+    plan.check(second, "z")
+    shape = (len(x), len(second))
+    if out is not None and out.shape != shape:
+        raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
+    target = np.empty(shape) if out is None else out
+    tile = _tile_values(plan)
+    jobs = _Jobs(plan, x, second, symmetric, dtype)
+    done = 0
+    with (
+        single_thread(),
+        progress("Kernel", total=jobs.total, unit="pairs", show=show) as bar,
+        ThreadPoolExecutor(n_jobs or default_jobs()) as pool,
+    ):
+        for band in jobs.bands():
+            columns = [Columns.of(plan, second[j : j + LANES], dtype) for j in band]
+
+            def work(i: int, band: range = band, columns: list[Columns] = columns) -> np.ndarray:
+                rows, again = Rows.of(plan, x[i : i + ROWS], dtype), [np.empty((0, 2), int)]
+                for j, lane in zip(band, columns, strict=True):
+                    if not (symmetric and j + LANES <= i):
+                        values, doubtful = tile(rows, lane)
+                        target[i : i + ROWS, j : j + lane.n] = values[:, : lane.n]
+                        again.append(np.argwhere(doubtful[:, : lane.n]) + np.array([i, j]))
+                return np.concatenate(again)
+
+            doubtful = []
+            for again in pool.map(work, jobs.rows_of(band)):
+                doubtful.append(again)
+                done += ROWS * len(band) * LANES
+                bar.update(completed=min(done, jobs.total))
+                report_fraction(min(done / jobs.total, 1.0))
+            jobs.repeat(np.concatenate(doubtful), target, pool)
+            if symmetric and isinstance(kernel, ConvKernel) and kernel.readout == "flatten":
+                for j, lane in zip(band, columns, strict=True):
+                    own = np.arange(j, j + lane.n)
+                    target[own, own] = _diagonal(plan, lane.squares[: lane.n])
+    if symmetric:
+        _mirror(target)
+    return torch.from_numpy(target)
+
+
+@dataclass(frozen=True)
+class _Jobs:
+    """Which tiles there are."""
+
+    plan: Plan
+    x: Tensor
+    z: Tensor
+    symmetric: bool
+    dtype: torch.dtype
+
+    @property
+    def total(self) -> int:
+        n, m = len(self.x), len(self.z)
+        return n * (n + LANES) // 2 if self.symmetric else n * m
+
+    def bands(self) -> Iterator[range]:
+        for start in range(0, len(self.z), BAND):
+            yield range(start, min(start + BAND, len(self.z)), LANES)
+
+    def repeat(self, pairs: np.ndarray, target: np.ndarray, pool: ThreadPoolExecutor) -> None:
+        """Do single pairs again in float64; the upper triangle is enough if symmetric."""
+        if self.symmetric:
+            pairs = pairs[pairs[:, 0] < pairs[:, 1]]
+
+        def work(start: int) -> None:
+            i, j = pairs[start : start + LANES].T
+            target[i, j] = exact_values(self.plan, self.x[i], self.z[j]) / self.plan.last
+
+        list(pool.map(work, range(0, len(pairs), LANES)))
+
+    def rows_of(self, band: range) -> range:
+        stop = min(band[-1] + LANES, len(self.x)) if self.symmetric else len(self.x)
+        return range(0, stop, ROWS)
+
+
+Tile = Callable[[Rows, Columns], tuple[np.ndarray, np.ndarray]]
+
+
+def _tile_values(plan: Plan) -> Tile:
+    """Values of a tile, and which of them float32 could not tell."""
+    kernel = plan.kernel
+    if isinstance(kernel, PatchKernel):
+        return lambda rows, columns: _certain(patch_values(plan, rows, columns)[0].mean(0).numpy())
+    if kernel.readout == "gap":
+        return lambda rows, columns: _certain(pooled_values(plan, rows, columns))
+    return lambda rows, columns: _flatten_values(plan, rows, columns)
+
+
+def _certain(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return values, np.zeros(values.shape, dtype=bool)
+
+
+def _flatten_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+    kernel = plan.kernel
+    assert isinstance(kernel, ConvKernel)
+    dtype = rows.patches.dtype
+    products = torch.bmm(rows.patches, columns.patches).numpy()
+    shape = products.shape[1:]
+    out, close = np.empty(shape), np.empty(shape, products.dtype)
+    lanes.flatten_values(
+        products, rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
+        (kernel.size, kernel.padding), plan.scales(dtype), kernel.kind == "nngp", out, close,
+    )  # fmt: skip
+    doubtful = close > (CLOSE_SHARE * rows.norms.shape[1] if dtype == torch.float32 else np.inf)
+    return out / plan.last, doubtful
+
+
+def exact_values(plan: Plan, x: Images, z: Images) -> np.ndarray:
+    """Sums over positions of up to `LANES` single pairs, in float64."""
+    kernel = plan.kernel
+    assert isinstance(kernel, ConvKernel)
+    products, sides, _, _ = exact_sides(plan, x, z)
+    out = np.empty(LANES)
+    lanes.pair_values(
+        products, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
+        kernel.kind == "nngp", out,
+    )  # fmt: skip
+    return out[: len(x)]
+
+
+def exact_sides(plan: Plan, x: Images, z: Images) -> tuple[np.ndarray, np.ndarray, Tensor, Tensor]:
+    """Inner products, norms and patches of single pairs in float64, padded to `LANES`."""
+    first, second = plan.patches(x, torch.float64), plan.patches(z, torch.float64)
+    products = np.zeros((plan.positions, LANES))
+    products[:, : len(x)] = (first * second).sum(-1)
+    a, b = plan.squares(first).sqrt(), plan.squares(second).sqrt()
+    sides = np.zeros((a.shape[1], 3 * LANES))
+    for slot, values in enumerate((a * b, inverse(a) * inverse(b), 0.5 * inverse(b).square())):
+        sides[:, slot * LANES : slot * LANES + len(x)] = values.T
+    return products, sides, first, second
+
+
+def patch_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor]:
+    """Values per position of a kernel on patches, and distances; always in float64."""
+    kernel = plan.kernel
+    assert isinstance(kernel, PatchKernel)
+    products = torch.bmm(rows.patches.double(), columns.patches.double())
+    norms = rows.squares.T[:, :, None] + columns.squares.T[:, None, :]
+    squares = norms - 2 * products
+    squares = torch.where(squares > 1e-14 * norms, squares, 0.0)  # identical patches, not rounding
+    if kernel.profile == "gaussian":
+        return torch.exp(squares / (-2 * kernel.bandwidth**2)), squares
+    distances = squares.sqrt()
+    return torch.exp(distances / -kernel.bandwidth), distances
+
+
+def _mirror(matrix: np.ndarray) -> None:
+    """Copy the upper triangle to the lower one, block by block."""
+    n = len(matrix)
+    for i in range(0, n, BAND):
+        matrix[i + BAND :, i : i + BAND] = matrix[i : i + BAND, i + BAND :].T
+        corner = np.triu(matrix[i : i + BAND, i : i + BAND])
+        matrix[i : i + BAND, i : i + BAND] = corner + np.triu(corner, 1).T
+
+
+def _diagonal(plan: Plan, squares: Float[Tensor, "n t"]) -> np.ndarray:
+    """K(x, x) in closed form from the norms: every cosine is 1, so T grows by Λ in every layer."""
+    kernel = plan.kernel
+    assert isinstance(kernel, ConvKernel)
+    parts = torch.split(squares, [int(h * w) for h, w in plan.sizes], 1)
+    tangent = torch.zeros_like(parts[0])
+    for layer, part in enumerate(parts):
+        if layer:
+            shaped = tangent.reshape(len(part), 1, *plan.sizes[layer - 1])
+            sums = torch.nn.functional.avg_pool2d(shaped, kernel.size, 1, kernel.padding)
+            tangent = kernel.scale * kernel.size**2 * sums.flatten(1)
+        tangent = tangent + part
+    total = parts[-1] + (tangent if kernel.kind == "ntk" else 0.0)
+    found: np.ndarray = total.mean(1).numpy()
+    return found

@@ -1,0 +1,90 @@
+"""Kernels with global average pooling: a sum of flatten kernels over displacements."""
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.kernels import lanes
+from firstlight.kernels.lanes import LANES
+from firstlight.kernels.spec import ConvKernel
+from firstlight.kernels.tiles import Columns, Plan, Rows, inverse
+
+WIDTH = 8  # second images in a block of lanes; LANES / WIDTH first ones
+
+
+def pooled_values(plan: Plan, rows: Rows, columns: Columns) -> np.ndarray:
+    """Values of a tile. Every lane is a pair of its own, so small sets of images fill the lanes too."""
+    kernel = plan.kernel
+    assert isinstance(kernel, ConvKernel)
+    dtype = rows.patches.dtype
+    n = rows.patches.shape[1]
+    second = columns.patches.permute(2, 0, 1)
+    out = np.zeros((n, LANES))
+    height = LANES // WIDTH
+    for i in range(0, n, height):
+        for j in range(0, columns.n, WIDTH):
+            first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
+            second_index = np.tile(np.arange(j, j + WIDTH), height)
+            found = np.empty(LANES)
+            lanes.pooled_sums(
+                _in_lanes(rows.patches[:, first_index]),
+                _in_lanes(second[second_index].transpose(0, 1)),
+                _norms_in_lanes(rows.squares[first_index], rows.patches),
+                _norms_in_lanes(columns.squares[second_index], rows.patches),
+                plan.sizes,
+                (kernel.size, kernel.padding),
+                plan.scales(dtype),
+                kernel.kind == "nngp",
+                found,
+            )
+            block = found.reshape(height, WIDTH)[: n - i]
+            out[i : i + height, j : j + WIDTH] = block / plan.last**2
+    return out
+
+
+def _in_lanes(patches: Float[Tensor, "p lanes d"]) -> np.ndarray:
+    """Position x (entry lane)."""
+    return patches.mT.flatten(1).contiguous().numpy()
+
+
+def _norms_in_lanes(squares: Float[Tensor, "lanes t"], like: Tensor) -> np.ndarray:
+    """Norm, inverse norm and half its square, position x (slot lane)."""
+    norms = squares.sqrt()
+    inverses = inverse(norms)
+    slots = [norms.T, inverses.T, 0.5 * inverses.square().T]
+    packed: np.ndarray = np.concatenate([slot.numpy() for slot in slots], 1)
+    return np.ascontiguousarray(packed, dtype=like.numpy().dtype)
+
+
+def pooled_gradients(
+    plan: Plan, rows: Rows, columns: Columns, alpha: Float[Tensor, "rows k"]
+) -> Float[Tensor, "p lanes kd"]:
+    """Gradients at the points of a tile, for all outputs, norms included, position x point x (output d)."""
+    kernel = plan.kernel
+    assert isinstance(kernel, ConvKernel)
+    n, d = rows.patches.shape[1], plan.dimension
+    height = LANES // WIDTH
+    second = columns.patches.permute(2, 0, 1)
+    out = torch.zeros(plan.positions, LANES, alpha.shape[1], d, dtype=rows.patches.dtype)
+    for i in range(0, n, height):
+        some = range(i, min(i + height, n))
+        for j in range(0, columns.n, WIDTH):
+            first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
+            second_index = np.tile(np.arange(j, j + WIDTH), height)
+            found = np.zeros((plan.positions, d * LANES), rows.patches.numpy().dtype)
+            lanes.pooled_slopes(
+                _in_lanes(rows.patches[:, first_index]),
+                _in_lanes(second[second_index].transpose(0, 1)),
+                _norms_in_lanes(rows.squares[first_index], rows.patches),
+                _norms_in_lanes(columns.squares[second_index], rows.patches),
+                plan.sizes,
+                (kernel.size, kernel.padding),
+                plan.scales(rows.patches.dtype),
+                kernel.kind == "nngp",
+                found.dtype.type(1 / plan.last**2),
+                found,
+            )
+            pairs = torch.from_numpy(found).reshape(plan.positions, d, height, WIDTH)[:, :, : len(some)]
+            out[:, j : j + WIDTH] += torch.einsum("pdiw,ik->pwkd", pairs, alpha[list(some)])
+    return out.flatten(2)

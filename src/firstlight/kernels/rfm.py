@@ -1,0 +1,158 @@
+"""Kernels that learn their metric: alternate ridge regression and gradient outer products."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from
+from firstlight.core.shapes import Images
+from firstlight.kernels.agop import kernel_agop
+from firstlight.kernels.gram import gram
+from firstlight.kernels.ridge import RidgePath, check_ridge
+from firstlight.kernels.spec import Kernel
+
+RIDGES = (1e-8, 1e-5, 1e-3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round(Result):
+    """One round: a kernel with its metric, and how well it did on images it was not fitted to.
+
+    Parameters
+    ----------
+    number : 0 is the plain kernel.
+    metric : M of this round; the identity, scaled to Frobenius norm 1, in round 0.
+    ridge : the best of the grid, by validation squared error.
+    error, accuracy : squared error (mean over images, sum over outputs) and share of right arg-maxima on
+        validation images.
+    errors : validation squared error of every ridge.
+    """
+
+    number: int
+    metric: Float[Tensor, "d d"]
+    ridge: float
+    error: float
+    accuracy: float
+    errors: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounds(Result):
+    """All rounds of a recursive feature machine, and which is the best by validation squared error."""
+
+    rounds: tuple[Round, ...]
+    best: int
+
+    @property
+    def chosen(self) -> Round:
+        """The round of lowest validation squared error."""
+        return self.rounds[self.best]
+
+
+def learn_metric(
+    x: Images,
+    y: Float[Tensor, "n k"],
+    x_valid: Float[Tensor, "m _c _h _w"],
+    y_valid: Float[Tensor, "m _k"],
+    *,
+    kernel: Kernel,
+    rounds: int = 5,
+    ridges: Sequence[float] = RIDGES,
+    agop_images: int | None = None,
+    patience: int | None = 1,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    listen: Callable[[Round], None] = lambda found: None,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> Rounds:
+    r"""Rounds of kernel ridge regression and :math:`M \leftarrow \mathrm{AGOP} / \|\mathrm{AGOP}\|_F`.
+
+    Parameters
+    ----------
+    x, y : images and targets (one-hot rows for classes).
+    x_valid, y_valid : images that choose ridge and round, by squared error. The papers chose on the test
+        set by accuracy, so that no round could ever look worse than the plain kernel.
+    kernel : the family; its matrices are divided by their largest entry, as in the published code.
+    rounds : number of updates of M; round 0 is the plain kernel.
+    ridges : grid, relative to the largest entry; one decomposition serves all.
+    agop_images : take gradients at so many training images (the papers: 20); all by default.
+    patience : stop after so many rounds without improvement; None does all rounds.
+    seed : of the choice of `agop_images`.
+    listen : called with every round as it ends.
+
+    References
+    ----------
+    .. [1] CNFA, algorithm 1.
+    """
+    for ridge in ridges:
+        check_ridge(ridge)
+    if rounds < 0 or not ridges:
+        raise InvalidInput(f"`rounds` must be at least 0 and `ridges` not empty; got {rounds} and {ridges}.")
+    d = kernel.geometry.dimension(x.shape[1])
+    metric = torch.eye(d, dtype=torch.float64)
+    metric /= metric.norm()
+    some = _subset(len(x), agop_images, seed)
+    done: list[Round] = []
+    for number in range(rounds + 1):
+        plain = {"kernel": kernel, "metric": metric, "dtype": dtype, "n_jobs": n_jobs, "show": show}
+        inner, outer = gram(x, **plain), gram(x_valid, x, **plain)  # type: ignore[arg-type]
+        top = float(inner.max())
+        if top == 0:
+            raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
+        found, alpha = _best_ridge(number, metric, inner / top, outer / top, y, y_valid, ridges)
+        done.append(found)
+        listen(found)
+        best = min(range(len(done)), key=lambda i: done[i].error)
+        if number == rounds or (patience is not None and number - best >= patience):
+            break
+        metric = kernel_agop(x, alpha / top, x[some], **plain)  # type: ignore[arg-type]
+        size = float(metric.norm())
+        if size == 0:
+            break  # a constant predictor: there is nothing to learn from
+        metric = metric / size
+    return Rounds(rounds=tuple(done), best=best)
+
+
+def _best_ridge(
+    number: int,
+    metric: Tensor,
+    inner: Tensor,
+    outer: Tensor,
+    y: Tensor,
+    y_valid: Tensor,
+    ridges: Sequence[float],
+) -> tuple[Round, Tensor]:
+    path = RidgePath.of(inner, y)
+    guesses = [outer @ path(ridge) for ridge in ridges]
+    errors = [float((guess - y_valid).square().sum(1).mean()) for guess in guesses]
+    best = min(range(len(ridges)), key=lambda i: errors[i])
+    right = (guesses[best].argmax(1) == y_valid.argmax(1)).double().mean()
+    found = Round(
+        number=number, metric=metric, ridge=float(ridges[best]), error=errors[best],
+        accuracy=float(right), errors=tuple(errors),
+    )  # fmt: skip
+    return found, path(ridges[best])
+
+
+def _subset(n: int, wanted: int | None, seed: int) -> Tensor:
+    if wanted is None or wanted >= n:
+        return torch.arange(n)
+    if wanted < 1:
+        raise InvalidInput(f"`agop_images` must be at least 1; got {wanted}.")
+    return torch.randperm(n, generator=generator_from("agop", seed))[:wanted].sort().values
+
+
+def random_filters(
+    metric: Float[Tensor, "d d"], n: int, *, seed: int, shape: tuple[int, int, int]
+) -> Float[Tensor, "n c q q"]:
+    r"""Filters :math:`Z M^{1/2}` with standard normal Z: covariance M, as a convolution's weight."""
+    from firstlight.maths import psd_sqrt
+
+    noise = torch.randn(n, len(metric), generator=generator_from("filters", seed), dtype=torch.float64)
+    return (noise @ psd_sqrt(metric.double())).reshape(n, *shape)

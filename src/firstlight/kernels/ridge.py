@@ -1,0 +1,116 @@
+"""Kernel ridge regression: one decomposition for all ridges, conjugate gradients above the memory."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import Diverged, InvalidInput
+
+
+@dataclass(frozen=True)
+class RidgePath:
+    r"""Solutions of :math:`(K + \lambda I)\,\alpha = Y` for any number of λ after one decomposition.
+
+    Eigenvalues below zero, which only rounding can bring about, count as zero.
+
+    Examples
+    --------
+    >>> path = RidgePath.of(torch.eye(2, dtype=torch.float64), torch.tensor([[1.0], [3.0]]))
+    >>> path(1.0).flatten()
+    tensor([0.5000, 1.5000], dtype=torch.float64)
+    """
+
+    values: Float[Tensor, " n"]
+    vectors: Float[Tensor, "n n"]
+    targets: Float[Tensor, "n k"]
+
+    @classmethod
+    def of(cls, kernel: Float[Tensor, "n n"], targets: Float[Tensor, "n k"]) -> "RidgePath":
+        """Decompose the kernel matrix, in float64. Cost O(n³), once."""
+        values, vectors = torch.linalg.eigh(kernel.double())
+        return cls(values.clamp(min=0.0), vectors, vectors.T @ targets.double())
+
+    def __call__(self, ridge: float) -> Float[Tensor, "n k"]:
+        """Coefficients for one ridge."""
+        check_ridge(ridge)
+        return self.vectors @ (self.targets / (self.values + ridge)[:, None])
+
+
+def solve_ridge(
+    kernel: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], ridge: float
+) -> Float[Tensor, "n k"]:
+    """Coefficients for one ridge, by Cholesky in float64; the spectrum if rounding left it indefinite."""
+    check_ridge(ridge)
+    exact = kernel.double()
+    factor, failed = torch.linalg.cholesky_ex(exact + ridge * torch.eye(len(exact), dtype=torch.float64))
+    if failed:
+        return RidgePath.of(exact, targets)(ridge)
+    return torch.cholesky_solve(targets.double(), factor)
+
+
+def conjugate_gradients(
+    kernel: Float[Tensor, "n n"],
+    targets: Float[Tensor, "n k"],
+    ridge: float,
+    *,
+    rank: int = 256,
+    tolerance: float = 1e-8,
+    most: int = 2000,
+) -> Float[Tensor, "n k"]:
+    r"""Coefficients for one ridge without a decomposition of the whole matrix, which may lie on disk.
+
+    The preconditioner is the inverse of :math:`L L^\top + \lambda I` for the Nyström approximation L from
+    `rank` evenly spaced columns.
+
+    Parameters
+    ----------
+    kernel : read in blocks of rows; ``torch.from_numpy`` of a memory map is fine.
+    targets, ridge : as above; the ridge must be positive.
+    rank : of the preconditioner.
+    tolerance : relative size of the residual at which to stop.
+    most : iterations after which :class:`firstlight.core.errors.Diverged` is raised.
+    """
+    check_ridge(ridge, positive=True)
+    n = len(kernel)
+    chosen = torch.linspace(0, n - 1, min(rank, n), dtype=torch.float64).round().long()
+    columns = kernel[:, chosen].double()
+    values, vectors = torch.linalg.eigh(columns[chosen])
+    keep = values > values[-1] * 1e-12
+    left = columns @ (vectors[:, keep] / values[keep].sqrt())
+    inner = torch.linalg.cholesky(left.T @ left + ridge * torch.eye(left.shape[1], dtype=torch.float64))
+
+    def precondition(residual: Tensor) -> Tensor:
+        projected: Tensor = left @ torch.cholesky_solve(left.T @ residual, inner)
+        return (residual - projected) / ridge
+
+    def apply(vector: Tensor) -> Tensor:
+        blocks = [kernel[i : i + 1024].double() @ vector for i in range(0, n, 1024)]
+        return torch.cat(blocks) + ridge * vector
+
+    wanted = targets.double()
+    solution, residual = torch.zeros_like(wanted), wanted.clone()
+    shifted = precondition(residual)
+    direction, product = shifted.clone(), (residual * shifted).sum(0)
+    goal = tolerance * wanted.norm(dim=0).clamp(min=torch.finfo(torch.float64).tiny)
+    for _ in range(most):
+        if (residual.norm(dim=0) <= goal).all():
+            return solution
+        moved = apply(direction)
+        step = product / (direction * moved).sum(0).clamp(min=torch.finfo(torch.float64).tiny)
+        solution += step * direction
+        residual -= step * moved
+        shifted = precondition(residual)
+        before, product = product, (residual * shifted).sum(0)
+        direction = shifted + product / before.clamp(min=torch.finfo(torch.float64).tiny) * direction
+    raise Diverged(
+        f"Conjugate gradients did not reach {tolerance:g} in {most} steps. Raise `ridge` (now {ridge:g}) or `rank`."
+    )
+
+
+def check_ridge(ridge: float, *, positive: bool = False) -> None:
+    """Refuse a ridge that is negative or not a number."""
+    if not 0 <= ridge < float("inf") or (positive and ridge == 0):
+        least = "positive" if positive else "at least 0"
+        raise InvalidInput(f"`ridge` must be finite and {least}; got ridge={ridge}.")

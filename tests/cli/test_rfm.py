@@ -1,0 +1,49 @@
+"""`firstlight rfm` on the embedded photographs: one page, one saved machine that predicts the same."""
+
+import json
+
+import pytest
+import torch
+
+from firstlight.cli.rfm import predict, rfm
+from firstlight.core.errors import InvalidInput
+from firstlight.data.synthetic import bars_in_noise
+from firstlight.estimators import ConvRFMClassifier, DeepConvRFMClassifier, load_machine, save_machine
+
+
+def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys):
+    page, machine = tmp_path / "rfm.html", tmp_path / "machine"
+    rfm(n=40, n_test=16, depth=1, rounds=1, agop_images=8, network=False, save=machine, output=page)
+    said = capsys.readouterr().out
+    assert "Test accuracy" in said
+    assert "shuffled" in page.read_text()
+    predict(machine, n=16, json=True)
+    answer = json.loads(capsys.readouterr().out)
+    assert len(answer["predictions"]) == 16
+    assert sorted(p.name for p in machine.iterdir()) == ["machine.json", "machine.safetensors"]
+
+
+@pytest.mark.parametrize("kind", [ConvRFMClassifier, DeepConvRFMClassifier])
+def test_a_saved_machine_predicts_as_before(kind, tmp_path):
+    data = bars_in_noise(30, sigma=0.5, seed=0, rows=6, columns=8)
+    machine = kind(depth=2, rounds=1).fit(data.x, data.y.numpy())
+    again = load_machine(save_machine(machine, tmp_path / "saved"))
+    assert (again.decision_function(data.x) == machine.decision_function(data.x)).all()
+    with pytest.raises(InvalidInput, match="must not exist"):
+        save_machine(machine, tmp_path / "saved")
+
+
+def test_a_folder_that_holds_no_machine_is_refused(tmp_path):
+    (tmp_path / "machine.json").write_text('{"type": "os.system"}')
+    with pytest.raises(InvalidInput, match="could not be read"):
+        load_machine(tmp_path)
+
+
+def test_maps_are_pictures_between_0_and_1():
+    from firstlight.insights.rfm import metric_map
+
+    images = torch.rand(2, 1, 6, 7, generator=torch.Generator().manual_seed(0))
+    maps = metric_map(images, torch.eye(9, dtype=torch.float64), 3)
+    assert maps.shape == (2, 1, 4, 5)
+    assert float(maps.min()) == 0.0
+    assert float(maps.max()) == 1.0

@@ -1,0 +1,95 @@
+"""Ridge solvers against each other, and the loop that learns a metric."""
+
+import numpy as np
+import pytest
+import torch
+
+from firstlight.core.errors import Diverged, InvalidInput
+from firstlight.data.synthetic import bars_in_noise
+from firstlight.kernels import (
+    ConvKernel,
+    RidgePath,
+    conjugate_gradients,
+    gram,
+    kernel_agop,
+    learn_metric,
+    random_filters,
+    solve_ridge,
+)
+
+
+def problem(n: int = 60):
+    data = bars_in_noise(n, sigma=0.5, seed=0, rows=6, columns=8)
+    kernel = gram(data.x, kernel=ConvKernel(depth=2), dtype=torch.float64)
+    return data, kernel / kernel.max(), torch.nn.functional.one_hot(data.y, 2).double()
+
+
+@pytest.mark.parametrize("ridge", [1e-5, 1e-2, 1.0])
+def test_all_solvers_give_one_solution(ridge):
+    _, kernel, y = problem()
+    path, direct = RidgePath.of(kernel, y)(ridge), solve_ridge(kernel, y, ridge)
+    assert torch.allclose(kernel @ direct + ridge * direct, y, atol=1e-9)
+    assert torch.allclose(path, direct, rtol=1e-6, atol=1e-8)
+    iterated = conjugate_gradients(kernel, y, ridge, rank=20, tolerance=1e-12)
+    assert torch.allclose(iterated, direct, rtol=1e-5, atol=1e-7)
+
+
+def test_a_matrix_left_indefinite_by_rounding_is_solved_by_its_spectrum():
+    matrix = torch.diag(torch.tensor([1.0, 0.5, -1e-7], dtype=torch.float64))
+    found = solve_ridge(matrix, torch.ones(3, 1), 1e-8)
+    assert found.isfinite().all()
+    assert torch.allclose(found[:2, 0], torch.tensor([1.0, 2.0], dtype=torch.float64), rtol=1e-6)
+
+
+def test_conjugate_gradients_say_so_when_they_do_not_arrive():
+    _, kernel, y = problem()
+    with pytest.raises(Diverged, match="`ridge`"):
+        conjugate_gradients(kernel, y, 1e-9, rank=2, most=2)
+    with pytest.raises(InvalidInput, match="`ridge` must be finite and positive"):
+        conjugate_gradients(kernel, y, 0.0)
+
+
+def test_the_second_metric_is_the_normalised_gradient_outer_product_of_the_first_predictor():
+    data, kernel, y = problem()
+    found = learn_metric(
+        data.x, y, data.x[:20], y[:20], kernel=ConvKernel(depth=2), rounds=1, ridges=(1e-3,), patience=None,
+        dtype=torch.float64,
+    )  # fmt: skip
+    alpha = solve_ridge(kernel, y, 1e-3)
+    expected = kernel_agop(data.x, alpha, kernel=ConvKernel(depth=2), dtype=torch.float64)
+    assert torch.allclose(found.rounds[1].metric, expected / expected.norm(), atol=1e-7)
+
+
+def test_rounds_and_ridges_are_chosen_by_validation_error_and_stop_early():
+    data, _, y = problem()
+    other = bars_in_noise(40, sigma=0.5, seed=0, split="choice", rows=6, columns=8)
+    labels = torch.nn.functional.one_hot(other.y, 2).double()
+    heard = []
+    found = learn_metric(
+        data.x, y, other.x, labels, kernel=ConvKernel(depth=2), rounds=6, patience=1, listen=heard.append
+    )
+    errors = [r.error for r in found.rounds]
+    assert found.best == int(np.argmin(errors))
+    assert len(errors) - 1 - found.best <= 1
+    assert [r.number for r in heard] == list(range(len(errors)))
+    for r in found.rounds:
+        assert r.error == min(r.errors)
+        assert float(r.metric.norm()) == pytest.approx(1.0)
+
+
+def test_random_filters_have_the_covariance_of_the_metric():
+    factor = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    metric = factor @ factor.T
+    drawn = random_filters(metric, 20000, seed=0, shape=(1, 2, 2)).flatten(1)
+    # 20000 draws: entries are known to about 1 % of the largest
+    assert (drawn.T @ drawn / 20000 - metric).abs().max() < 0.04 * metric.abs().max()
+
+
+def test_settings_without_meaning_are_refused():
+    data, _, y = problem(10)
+    with pytest.raises(InvalidInput, match="`ridge`"):
+        learn_metric(data.x, y, data.x, y, kernel=ConvKernel(depth=1), ridges=(-1.0,))
+    with pytest.raises(InvalidInput, match="`rounds`"):
+        learn_metric(data.x, y, data.x, y, kernel=ConvKernel(depth=1), rounds=-1)
+    with pytest.raises(InvalidInput, match="`agop_images`"):
+        learn_metric(data.x, y, data.x, y, kernel=ConvKernel(depth=1), agop_images=0)
