@@ -4,6 +4,10 @@ from firstlight.insights.ansatz_tour import (AnsatzTour, ansatz_tour,)
 from firstlight.insights.early_stopping import (EarlyStopping, early_stopping_by_band,)
 from firstlight.insights.explain_profile import (ProfileExplanation, explain_profile,)
 from firstlight.insights.fresh_twin import fresh_twin
+from firstlight.insights.identity_bias import (IdentityBias, identity_bias,)
+from firstlight.insights.identity_flip import (Flip, flip_point,)
+from firstlight.insights.identity_images import (IdentityImages, identity_images,)
+from firstlight.insights.identity_task import (Findings, IdentityRun, IdentityTask, run_identity_task, run_identity_tasks,)
 from firstlight.insights.inspection import (Inspection, inspect,)
 from firstlight.insights.order_report import (OrderReport, Shown, label_suspicion, order_report, separation,)
 from firstlight.insights.order_tour import (OrderTour, run_order_tour,)
@@ -12,7 +16,13 @@ from firstlight.insights.tour import (FirstLayerTour, Tour, run_tour,)
 __all__ = [
     "AnsatzTour",
     "EarlyStopping",
+    "Findings",
     "FirstLayerTour",
+    "Flip",
+    "IdentityBias",
+    "IdentityImages",
+    "IdentityRun",
+    "IdentityTask",
     "Inspection",
     "OrderReport",
     "OrderTour",
@@ -22,10 +32,15 @@ __all__ = [
     "ansatz_tour",
     "early_stopping_by_band",
     "explain_profile",
+    "flip_point",
     "fresh_twin",
+    "identity_bias",
+    "identity_images",
     "inspect",
     "label_suspicion",
     "order_report",
+    "run_identity_task",
+    "run_identity_tasks",
     "run_order_tour",
     "run_tour",
     "separation",

@@ -12,11 +12,15 @@ from firstlight.measures.feature_matrix import feature_matrix
 from firstlight.measures.filter_faults import (FilterFaults, filter_faults,)
 from firstlight.measures.first_convolution import (Convolution, first_convolution,)
 from firstlight.measures.frequency import (FrequencyReading, band_energy, component_frequencies, filter_frequencies, frequency_reading,)
+from firstlight.measures.identity_score import (EdgeScore, IdentityScore, Response, edge_score, identity_score, image_outputs, response, similarities, sobel_magnitude, verdict,)
 from firstlight.measures.label_correlation import label_correlation
 from firstlight.measures.layer_change import (LayerChange, layer_changes,)
+from firstlight.measures.layer_images import (LayerImages, SizeResponse, layer_images, output_variation, resized, size_response, top_singular_image,)
+from firstlight.measures.layer_probe import (LayerProbe, averaging_votes, class_sums, layer_probe,)
 from firstlight.measures.learning_order import (Constancy, OrderCorrelation, binned_correlation, fastest_share, learning_order_constancy, matched, order_correlation, running_constancy, smoothed_correlation,)
 from firstlight.measures.patch_agop import (LayerGradients, PatchAgop, patch_agop,)
 from firstlight.measures.patch_operator import (Eigenvectors, LayerMaps, constant_share, layer_maps, patch_operator_map, sobel_map, top_eigenvectors,)
+from firstlight.measures.stages import (stage_outputs, stages, upper_outputs, weight_changes, with_circular_padding,)
 
 __all__ = [
     "AccessibilityCallback",
@@ -32,22 +36,30 @@ __all__ = [
     "Constancy",
     "Convolution",
     "CriticalComponents",
+    "EdgeScore",
     "Eigenvectors",
     "FilterFaults",
     "FrequencyReading",
+    "IdentityScore",
     "LayerChange",
     "LayerGradients",
+    "LayerImages",
     "LayerMaps",
+    "LayerProbe",
     "OrderCorrelation",
     "PatchAgop",
     "Profile",
     "RecordAccessibility",
+    "Response",
+    "SizeResponse",
     "activation_free_representation",
     "agreement",
     "ansatz",
     "ansatz_of",
+    "averaging_votes",
     "band_energy",
     "binned_correlation",
+    "class_sums",
     "compact_representation",
     "component_convergence",
     "component_frequencies",
@@ -57,6 +69,7 @@ __all__ = [
     "critical_frequency",
     "discriminabilities",
     "discriminability",
+    "edge_score",
     "energy_profile",
     "fastest_share",
     "feature_matrix",
@@ -65,12 +78,17 @@ __all__ = [
     "first_convolution",
     "frequency_reading",
     "history_of",
+    "identity_score",
+    "image_outputs",
     "label_correlation",
     "layer_changes",
+    "layer_images",
     "layer_maps",
+    "layer_probe",
     "learning_order_constancy",
     "matched",
     "order_correlation",
+    "output_variation",
     "patch_agop",
     "patch_basis",
     "patch_operator_map",
@@ -78,9 +96,21 @@ __all__ = [
     "profile_in",
     "profile_of",
     "profiles_over_time",
+    "resized",
+    "response",
     "running_constancy",
+    "similarities",
+    "size_response",
     "smoothed_correlation",
+    "sobel_magnitude",
     "sobel_map",
+    "stage_outputs",
+    "stages",
     "top_eigenvectors",
+    "top_singular_image",
+    "upper_outputs",
+    "verdict",
+    "weight_changes",
     "windowed",
+    "with_circular_padding",
 ]
