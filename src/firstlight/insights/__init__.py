@@ -1,17 +1,57 @@
 """Questions that need a training, a theory and a measure together."""
 
-from firstlight.insights.ansatz_tour import (AnsatzTour, ansatz_tour,)
-from firstlight.insights.early_stopping import (EarlyStopping, early_stopping_by_band,)
-from firstlight.insights.explain_profile import (ProfileExplanation, explain_profile,)
+from firstlight.insights.ansatz_tour import (
+    AnsatzTour,
+    ansatz_tour,
+)
+from firstlight.insights.early_stopping import (
+    EarlyStopping,
+    early_stopping_by_band,
+)
+from firstlight.insights.explain_profile import (
+    ProfileExplanation,
+    explain_profile,
+)
 from firstlight.insights.fresh_twin import fresh_twin
-from firstlight.insights.identity_bias import (IdentityBias, identity_bias,)
-from firstlight.insights.identity_flip import (Flip, flip_point,)
-from firstlight.insights.identity_images import (IdentityImages, identity_images,)
-from firstlight.insights.identity_task import (Findings, IdentityRun, IdentityTask, run_identity_task, run_identity_tasks,)
-from firstlight.insights.inspection import (Inspection, inspect,)
-from firstlight.insights.order_report import (OrderReport, Shown, label_suspicion, order_report, separation,)
-from firstlight.insights.order_tour import (OrderTour, run_order_tour,)
-from firstlight.insights.tour import (FirstLayerTour, Tour, run_tour,)
+from firstlight.insights.identity_bias import (
+    IdentityBias,
+    identity_bias,
+)
+from firstlight.insights.identity_flip import (
+    Flip,
+    flip_point,
+)
+from firstlight.insights.identity_images import (
+    IdentityImages,
+    identity_images,
+)
+from firstlight.insights.identity_task import (
+    Findings,
+    IdentityRun,
+    IdentityTask,
+    run_identity_task,
+    run_identity_tasks,
+)
+from firstlight.insights.inspection import (
+    Inspection,
+    inspect,
+)
+from firstlight.insights.order_report import (
+    OrderReport,
+    Shown,
+    label_suspicion,
+    order_report,
+    separation,
+)
+from firstlight.insights.order_tour import (
+    OrderTour,
+    run_order_tour,
+)
+from firstlight.insights.tour import (
+    FirstLayerTour,
+    Tour,
+    run_tour,
+)
 
 __all__ = [
     "AnsatzTour",

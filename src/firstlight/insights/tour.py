@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
+from firstlight.insights.ansatz_tour import AnsatzTour, ansatz_tour
 from firstlight.insights.explain_profile import ProfileExplanation, explain_profile
+from firstlight.insights.order_tour import OrderTour, run_order_tour
 from firstlight.measures import (
     Agreement,
     Consistency,
@@ -80,6 +82,8 @@ class Tour(Result):
     chance: float
     loss: Float[Tensor, "nets epochs"]
     first_layer: FirstLayerTour
+    order: OrderTour
+    ansatz: AnsatzTour
     seconds: float
 
 
@@ -103,7 +107,7 @@ def run_tour(
     seed: int = 0,
     store: Store | None = None,
 ) -> Tour:
-    """Train a few small networks on `train` and measure their first layers.
+    """Train a few small networks on `train` and measure what they learned, in what order, and why.
 
     Parameters
     ----------
@@ -116,7 +120,7 @@ def run_tour(
     spec = ModelSpec(name="small", classes=train.n_classes, shape=train.shape)
     rounds = -(-n_networks // 2)
     per_epoch = -(-len(train) // 32)
-    affordable = int(0.5 * 60 * minutes / rounds / SECONDS_A_STEP / per_epoch)
+    affordable = int(0.4 * 60 * minutes / rounds / SECONDS_A_STEP / per_epoch)
     recipe = Recipe(lr=0.1, batch_size=32, epochs=max(1, min(12, affordable)), seed=seed)
     observe = _FirstLayerSnapshots(recipe.total_steps(len(train)))
     nets = train_ensemble(
@@ -133,6 +137,8 @@ def run_tour(
         chance=float(test.counts.max()) / len(test),
         loss=torch.stack([net.history.by_epoch() for net in nets]),
         first_layer=layer,
+        order=run_order_tour(train, minutes=0.3 * minutes, seed=seed, store=store),
+        ansatz=ansatz_tour(models[0], spec(nets[0].seed), test, seed=seed),
         seconds=time.perf_counter() - start,
     )
 

@@ -1,26 +1,131 @@
 """What a network learned, measured without knowing who trained it."""
 
-from firstlight.measures.accessibility import (AccessibilityCallback, AccessibilityHistory, AccessibilityRecorder, RecordAccessibility, history_of,)
-from firstlight.measures.ansatz import (Ansatz, AnsatzRow, ansatz, ansatz_of,)
-from firstlight.measures.compact_representation import (CompactRecorder, ComponentConvergence, activation_free_representation, compact_representation, component_convergence,)
-from firstlight.measures.consistency import (Agreement, Consistency, agreement, consistency,)
-from firstlight.measures.critical_component import (ComponentClassifier, CriticalComponents, critical_component,)
+from firstlight.measures.accessibility import (
+    AccessibilityCallback,
+    AccessibilityHistory,
+    AccessibilityRecorder,
+    RecordAccessibility,
+    history_of,
+)
+from firstlight.measures.ansatz import (
+    Ansatz,
+    AnsatzRow,
+    ansatz,
+    ansatz_of,
+)
+from firstlight.measures.compact_representation import (
+    CompactRecorder,
+    ComponentConvergence,
+    activation_free_representation,
+    compact_representation,
+    component_convergence,
+)
+from firstlight.measures.consistency import (
+    Agreement,
+    Consistency,
+    agreement,
+    consistency,
+)
+from firstlight.measures.critical_component import (
+    ComponentClassifier,
+    CriticalComponents,
+    critical_component,
+)
 from firstlight.measures.critical_frequency import critical_frequency
-from firstlight.measures.discriminability import (discriminabilities, discriminability, penultimate_features,)
-from firstlight.measures.energy_profile import (Profile, energy_profile, patch_basis, profile_in, profile_of, profiles_over_time, windowed,)
+from firstlight.measures.discriminability import (
+    discriminabilities,
+    discriminability,
+    penultimate_features,
+)
+from firstlight.measures.energy_profile import (
+    Profile,
+    energy_profile,
+    patch_basis,
+    profile_in,
+    profile_of,
+    profiles_over_time,
+    windowed,
+)
 from firstlight.measures.feature_matrix import feature_matrix
-from firstlight.measures.filter_faults import (FilterFaults, filter_faults,)
-from firstlight.measures.first_convolution import (Convolution, first_convolution,)
-from firstlight.measures.frequency import (FrequencyReading, band_energy, component_frequencies, filter_frequencies, frequency_reading,)
-from firstlight.measures.identity_score import (EdgeScore, IdentityScore, Response, edge_score, identity_score, image_outputs, response, similarities, sobel_magnitude, verdict,)
+from firstlight.measures.filter_faults import (
+    FilterFaults,
+    filter_faults,
+)
+from firstlight.measures.first_convolution import (
+    Convolution,
+    first_convolution,
+)
+from firstlight.measures.frequency import (
+    FrequencyReading,
+    band_energy,
+    component_frequencies,
+    filter_frequencies,
+    frequency_reading,
+)
+from firstlight.measures.identity_score import (
+    EdgeScore,
+    IdentityScore,
+    Response,
+    edge_score,
+    identity_score,
+    image_outputs,
+    response,
+    similarities,
+    sobel_magnitude,
+    verdict,
+)
 from firstlight.measures.label_correlation import label_correlation
-from firstlight.measures.layer_change import (LayerChange, layer_changes,)
-from firstlight.measures.layer_images import (LayerImages, SizeResponse, layer_images, output_variation, resized, size_response, top_singular_image,)
-from firstlight.measures.layer_probe import (LayerProbe, averaging_votes, class_sums, layer_probe,)
-from firstlight.measures.learning_order import (Constancy, OrderCorrelation, binned_correlation, fastest_share, learning_order_constancy, matched, order_correlation, running_constancy, smoothed_correlation,)
-from firstlight.measures.patch_agop import (LayerGradients, PatchAgop, patch_agop,)
-from firstlight.measures.patch_operator import (Eigenvectors, LayerMaps, constant_share, layer_maps, patch_operator_map, sobel_map, top_eigenvectors,)
-from firstlight.measures.stages import (stage_outputs, stages, upper_outputs, weight_changes, with_circular_padding,)
+from firstlight.measures.layer_change import (
+    LayerChange,
+    layer_changes,
+)
+from firstlight.measures.layer_images import (
+    LayerImages,
+    SizeResponse,
+    layer_images,
+    output_variation,
+    resized,
+    size_response,
+    top_singular_image,
+)
+from firstlight.measures.layer_probe import (
+    LayerProbe,
+    averaging_votes,
+    class_sums,
+    layer_probe,
+)
+from firstlight.measures.learning_order import (
+    Constancy,
+    OrderCorrelation,
+    binned_correlation,
+    fastest_share,
+    learning_order_constancy,
+    matched,
+    order_correlation,
+    running_constancy,
+    smoothed_correlation,
+)
+from firstlight.measures.patch_agop import (
+    LayerGradients,
+    PatchAgop,
+    patch_agop,
+)
+from firstlight.measures.patch_operator import (
+    Eigenvectors,
+    LayerMaps,
+    constant_share,
+    layer_maps,
+    patch_operator_map,
+    sobel_map,
+    top_eigenvectors,
+)
+from firstlight.measures.stages import (
+    stage_outputs,
+    stages,
+    upper_outputs,
+    weight_changes,
+    with_circular_padding,
+)
 
 __all__ = [
     "AccessibilityCallback",

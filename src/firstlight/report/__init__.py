@@ -3,7 +3,13 @@
 from firstlight.report.ansatz import ansatz_sections
 from firstlight.report.inspect import inspection_page
 from firstlight.report.order import order_sections
-from firstlight.report.page import (Page, Panel, Section, render, write_page,)
+from firstlight.report.page import (
+    Page,
+    Panel,
+    Section,
+    render,
+    write_page,
+)
 from firstlight.report.tour import tour_page
 
 __all__ = [

@@ -2,6 +2,8 @@
 
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
 from firstlight.insights import FirstLayerTour, Tour
+from firstlight.report.ansatz import ansatz_sections
+from firstlight.report.order import order_sections
 from firstlight.report.page import Page, Panel, Section
 
 
@@ -11,7 +13,14 @@ def tour_page(tour: Tour) -> Page:
     return Page(
         title=f"What a small network learned from {tour.data_name}",
         lead=(_learned(layer), _explained(layer), _performed(tour)),
-        sections=(_filters_section(layer), _profile_section(layer), _time_section(layer), _training(tour)),
+        sections=(
+            _filters_section(layer),
+            _profile_section(layer),
+            _time_section(layer),
+            *order_sections(tour.order),
+            *ansatz_sections(tour.ansatz),
+            _training(tour),
+        ),
         facts={
             "Data": f"{tour.data_name}, {tour.n_images} images",
             "Training": tour.recipe,

@@ -1,6 +1,12 @@
 """Closed forms that the papers prove, as functions of time."""
 
-from firstlight.theory import (deep_linear, first_layer, identity, least_squares, two_layer_relu,)
+from firstlight.theory import (
+    deep_linear,
+    first_layer,
+    identity,
+    least_squares,
+    two_layer_relu,
+)
 
 __all__ = [
     "deep_linear",
