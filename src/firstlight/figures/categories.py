@@ -1,5 +1,6 @@
 """Numbers by name: one column per layer or network, with the range behind each mean."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,18 +101,21 @@ def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any
         "mode": "markers",
         "name": one.name,
         "x": places,
-        "y": list(one.middle),
+        "y": _drawable(one.middle),
         "text": list(names),
         "marker": {"size": 8, "color": colour, "symbol": "circle-open" if one.role == "initial" else "circle"},
-        "error_y": {"type": "data", "symmetric": False, "array": up, "arrayminus": down, "color": colour,
-                    "thickness": 1.2, "width": 3, "visible": any(up) or any(down)},
+        "error_y": {
+            "type": "data", "symmetric": False, "array": _drawable(up), "arrayminus": _drawable(down),
+            "color": colour, "thickness": 1.2, "width": 3, "visible": any(up) or any(down),
+        },
         "hovertemplate": f"%{{text}}<br>{one.name}: %{{y:.3f}}<extra></extra>",
     }  # fmt: skip
 
 
 def _bars(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
     """The range of a null as a floating bar, at least a hair high so that it can be seen."""
-    least = 0.006 * max(max(map(abs, one.high), default=1.0), 1e-12)
+    known = [abs(high) for high in one.high if math.isfinite(high)]
+    least = 0.006 * max(known, default=1.0)
     tall = [max(high - low, least) for low, high in zip(one.low, one.high, strict=True)]
     base = [middle - t / 2 if t == least else low
             for middle, low, t in zip(one.middle, one.low, tall, strict=True)]  # fmt: skip
@@ -119,15 +123,20 @@ def _bars(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
         "type": "bar",
         "name": one.name,
         "x": places,
-        "y": tall,
-        "base": base,
+        "y": _drawable(tall),
+        "base": _drawable(base),
         "width": 0.7,
-        "customdata": list(one.middle),
+        "customdata": _drawable(one.middle),
         "text": list(names),
         "textposition": "none",
         "marker": {"color": with_alpha(ROLES[one.role].colour, 0.6)},
         "hovertemplate": f"%{{text}}<br>{one.name}: %{{customdata:.3f}}<extra></extra>",
     }
+
+
+def _drawable(values: Sequence[float]) -> list[float | None]:
+    """Gaps where there is no number."""
+    return [value if math.isfinite(value) else None for value in values]
 
 
 def _short(name: str) -> str:

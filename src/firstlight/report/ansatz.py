@@ -62,7 +62,7 @@ def reading(row: AnsatzRow) -> str:
 def _correlation(found: Ansatz) -> Section:
     rows = found.pair(TRAINED, hidden=True)
     ranked = sorted(rows, key=lambda row: row.excess)
-    telling = ranked if len(ranked) <= 4 else [ranked[-1], ranked[-2], ranked[1], ranked[0]]
+    telling = rows if len(rows) <= 4 else (ranked[-1], ranked[-2], ranked[1], ranked[0])
     return Section(
         title="Do the filters follow the gradients?",
         answer=verdict(found) + " " + " ".join(reading(row) for row in telling),

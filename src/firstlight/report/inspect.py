@@ -208,7 +208,7 @@ def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
 
 def _logarithmic(figure: Figure) -> None:
     """Whole decades on the vertical axis; zeros cannot be drawn there and lie below it."""
-    values = [v for trace in figure.plot["data"] for v in trace["y"] if v > 0]
+    values = [v for trace in figure.plot["data"] for v in trace["y"] if v is not None and v > 0]
     low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     figure.plot["layout"]["yaxis"] |= {"type": "log", "dtick": 1, "range": [low, max(high, low + 1)]}
 

@@ -28,7 +28,7 @@ class NarrowSimpleNet:
         seed: int = 0
 
     scales = {  # noqa: RUF012
-        "smoke": Config(data="photos", n=64, width=0.03125, epochs=1, agop_images=8),
+        "smoke": Config(data="photos", n=128, epochs=2, agop_images=8),
         "desk": Config(),
         "paper": Config(data="cifar10", n=50_000, width=1.0, epochs=200, agop_images=1000),
     }
