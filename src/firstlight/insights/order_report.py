@@ -125,7 +125,7 @@ def label_suspicion(
     *,
     features: Float[Tensor, "n f"] | None = None,
     k: int = 50,
-    weight: float = 0.25,
+    weight: float = 0.1,
 ) -> Float[Tensor, " n"]:
     r"""How likely a label is wrong: learned late by all ensembles, and near another class.
 
@@ -139,7 +139,8 @@ def label_suspicion(
     data : the examples with those labels.
     features : to find neighbours in; by default pixels, which know less.
     k : neighbours; many, since a wrong label is a matter of the neighbourhood.
-    weight : w of the neighbours.
+    weight : w of the neighbours. In pixels they know little: a weight of 0.25 found fewer of the errors
+        planted in cats and dogs than lateness alone.
     """
     late = 1 - torch.stack(list(scores)).max(0).values
     near = 1 - discriminability(
