@@ -20,7 +20,7 @@ from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
 from firstlight.kernels.tiles import ROWS, Columns, Plan, Rows, inverse
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
-CLOSE_SHARE = 0.15  # pairs with a larger weighted share of cosines close to 1 are done again in float64
+CLOSE_SHARE = 0.1  # pairs with a larger weighted share of cosines close to 1 are done again in float64
 
 
 def gram(
