@@ -174,7 +174,7 @@ class _Gradients:
         plan, kernel = self.plan, self.plan.kernel
         assert isinstance(kernel, ConvKernel)
         i, j = pairs.T
-        products, sides, first, second = exact_sides(plan, images[i], self.points[j])
+        products, sides, first, second = exact_sides(plan, images, self.points, i, j)
         norms = np.empty_like(products)
         lanes.pair_slopes(
             products, norms, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
