@@ -2,7 +2,7 @@
 
 The peer needs an old JAX and numpy < 2, so this script makes an environment for it in a cache folder:
 
-    python benchmarks/kernels.py [--n 400] [--pooled 8] [--peer FOLDER] [--rfm 2000]
+    python benchmarks/kernels.py [--n 400] [--pooled 8] [--only gram] [--memory] [--rfm 2000]
 """
 
 import argparse
@@ -151,11 +151,13 @@ def images(n: int) -> np.ndarray:
     return load("cifar10", split="train", n=n, seed=0).x.numpy()
 
 
-def table(n: int, pooled: int, folder: Path) -> None:
+def table(n: int, pooled: int, folder: Path, only: list[str]) -> None:
     python = peer_python(folder)
     print(f"{'job':<34}{'ours s':>9}{'ours MB':>9}{'peer s':>9}{'ratio':>8}{'difference':>12}")
     with tempfile.TemporaryDirectory() as place:
         for job, count in (("gram", n), ("pooled", pooled), ("agop", n)):
+            if job not in only:
+                continue
             data, out = Path(place) / "data.npz", Path(place) / "out.npy"
             x = images(count)
             alpha = np.random.default_rng(0).standard_normal((count, 10))
@@ -215,6 +217,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=400)
     parser.add_argument("--pooled", type=int, default=8)
+    parser.add_argument("--only", nargs="+", default=["gram", "pooled", "agop"])
     parser.add_argument("--rfm", type=int, default=0, help="also time a whole ConvRFM on so many images")
     parser.add_argument("--memory", action="store_true", help="also fit the growth of memory with n")
     parser.add_argument("--peer", type=Path, default=Path.home() / ".cache" / "firstlight-benchmark-peer")
@@ -225,7 +228,7 @@ def main() -> None:
     if given.job:
         ours(given.job, given.data, given.out)
         return
-    table(given.n, given.pooled, given.peer)
+    table(given.n, given.pooled, given.peer, given.only)
     if given.memory:
         growth((100, 200, 400))
     if given.rfm:

@@ -45,13 +45,14 @@ def expected(kernel, x, alpha, z, metric=None):
 @st.composite
 def cases(draw):
     size = draw(st.integers(1, 3))
-    padding = draw(st.integers(0, (size - 1) // 2))
+    readout = draw(st.sampled_from(["flatten", "gap"]))
     depth, stride = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    padding = draw(st.integers(0, (size - 1) // 2)) if readout == "flatten" or depth == 1 else 0
     least = stride * (depth - 1) * (size - 1 - 2 * padding) + size - 2 * padding
     h, w = (max(1, least) + draw(st.integers(0, 2)) for _ in range(2))
     kernel = ConvKernel(
         depth=depth, size=size, padding=padding, stride=stride,
-        readout=draw(st.sampled_from(["flatten", "gap"])),
+        readout=readout,
         kind=draw(st.sampled_from(["ntk", "nngp"])),
         bias_variance=draw(st.sampled_from([0.0, 0.3])),
         weight_variance=draw(st.sampled_from([None, 2.0])),
@@ -64,8 +65,8 @@ def cases(draw):
 @settings(max_examples=20)
 def test_gradient_outer_products_equal_automatic_differentiation(case):
     kernel, (n, c, h, w), m, with_metric, seed = case
-    if kernel.size == 1 and c == 1:
-        c = 2  # one-pixel patches of one channel are all parallel: every slope is a limit
+    if c == 1 and (kernel.size == 1 or h * w == 1):
+        c = 2  # patches of one number are all parallel: every slope is a limit
     x, z = images(n, c, h, w, seed), images(m, c, h, w, seed + 1000)
     alpha = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     metric = random_metric(c * kernel.size**2, seed) if with_metric else None
@@ -137,3 +138,9 @@ def test_the_result_is_positive_semidefinite_although_gradients_are_float32():
     found = kernel_agop(x, alpha, kernel=ConvKernel(depth=1), metric=metric)
     values = torch.linalg.eigvalsh(found)
     assert values[0] > -1e-14 * values[-1]
+
+
+def test_gradients_that_would_be_wrong_are_refused_by_name():
+    x = images(2, 1, 5, 5, 0)
+    with pytest.raises(InvalidInput, match="padding=0"):
+        kernel_agop(x, torch.ones(2, 1), kernel=ConvKernel(depth=2, padding=1, readout="gap"))

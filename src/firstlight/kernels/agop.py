@@ -62,6 +62,12 @@ def kernel_agop(
             f"`alpha` must hold one finite row for each of the {len(centres)} centres; "
             f"got the shape {tuple(alpha.shape)}."
         )
+    if isinstance(kernel, ConvKernel) and kernel.readout == "gap" and kernel.padding and kernel.depth > 1:
+        # a padded layer's norms reach beyond the overlap of the displaced images; values do not need them
+        raise InvalidInput(
+            "gradients of a pooled kernel of several layers need padding=0; "
+            f'got padding={kernel.padding}. Use padding=0, or readout="flatten".'
+        )
     if isinstance(kernel, PatchKernel):
         dtype = torch.float64  # differences of close patches are all that matters here
     task = _Task(plan, centres, points, alpha, dtype)
@@ -174,7 +180,7 @@ class _Gradients:
         plan, kernel = self.plan, self.plan.kernel
         assert isinstance(kernel, ConvKernel)
         i, j = pairs.T
-        products, sides, first, second = exact_sides(plan, images[i], self.points[j])
+        products, sides, first, second = exact_sides(plan, images, self.points, i, j)
         norms = np.empty_like(products)
         lanes.pair_slopes(
             products, norms, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),

@@ -20,7 +20,7 @@ from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
 from firstlight.kernels.tiles import ROWS, Columns, Plan, Rows, inverse
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
-CLOSE_SHARE = 0.15  # pairs with a larger weighted share of cosines close to 1 are done again in float64
+CLOSE_SHARE = 0.1  # pairs with a larger weighted share of cosines close to 1 are done again in float64
 
 
 def gram(
@@ -130,7 +130,7 @@ class _Jobs:
 
         def work(start: int) -> None:
             i, j = pairs[start : start + LANES].T
-            target[i, j] = exact_values(self.plan, self.x[i], self.z[j]) / self.plan.last
+            target[i, j] = exact_values(self.plan, self.x, self.z, i, j) / self.plan.last
 
         list(pool.map(work, range(0, len(pairs), LANES)))
 
@@ -171,29 +171,38 @@ def _flatten_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarra
     return out / plan.last, doubtful
 
 
-def exact_values(plan: Plan, x: Images, z: Images) -> np.ndarray:
-    """Sums over positions of up to `LANES` single pairs, in float64."""
+def exact_values(plan: Plan, x: Tensor, z: Tensor, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """Sums over positions of up to `LANES` single pairs of images, in float64."""
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
-    products, sides, _, _ = exact_sides(plan, x, z)
+    products, sides, _, _ = exact_sides(plan, x, z, i, j)
     out = np.empty(LANES)
     lanes.pair_values(
         products, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
         kernel.kind == "nngp", out,
     )  # fmt: skip
-    return out[: len(x)]
+    return out[: len(i)]
 
 
-def exact_sides(plan: Plan, x: Images, z: Images) -> tuple[np.ndarray, np.ndarray, Tensor, Tensor]:
-    """Inner products, norms and patches of single pairs in float64, padded to `LANES`."""
-    first, second = plan.patches(x, torch.float64), plan.patches(z, torch.float64)
+def exact_sides(
+    plan: Plan, x: Tensor, z: Tensor, i: np.ndarray, j: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, Tensor, Tensor]:
+    """Inner products, norms and patches of the pairs x[i], z[j] in float64, padded to `LANES`."""
+    first, a = _exact_patches(plan, x, i)
+    second, b = _exact_patches(plan, z, j)
     products = np.zeros((plan.positions, LANES))
-    products[:, : len(x)] = (first * second).sum(-1)
-    a, b = plan.squares(first).sqrt(), plan.squares(second).sqrt()
+    products[:, : len(i)] = (first * second).sum(-1)
     sides = np.zeros((a.shape[1], 3 * LANES))
     for slot, values in enumerate((a * b, inverse(a) * inverse(b), 0.5 * inverse(b).square())):
-        sides[:, slot * LANES : slot * LANES + len(x)] = values.T
+        sides[:, slot * LANES : slot * LANES + len(i)] = values.T
     return products, sides, first, second
+
+
+def _exact_patches(plan: Plan, images: Tensor, index: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Patches and norms of some images, each prepared once: few images make up most doubtful pairs."""
+    some, places = np.unique(index, return_inverse=True)
+    patches = plan.patches(images[some], torch.float64)
+    return patches[:, places], plan.squares(patches).sqrt()[places]
 
 
 def patch_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor]:

@@ -69,18 +69,18 @@ class KernelAndNetwork:
         """Settings."""
 
         sets: tuple[str, ...] = ("cifar10", "mnist")  # of the table; the first also gives the maps
-        n: int = 400  # training images
-        n_valid: int = 200  # choose round, ridge and depth
-        n_test: int = 500
+        n: int = 250  # training images
+        n_valid: int = 100  # choose round, ridge and depth
+        n_test: int = 250
         depth: int = 3
-        rounds: int = 2
-        agop_images: int = 100
-        filters: int = 16
+        rounds: int = 1
+        agop_images: int = 50
+        filters: int = 8
         digits: str = "mnist"
-        n_digits: int = 300
+        n_digits: int = 200
         side: int = 36
         sigma: float = 0.5
-        epochs: int = 25
+        epochs: int = 10
         seed: int = 0
 
     scales: ClassVar = {

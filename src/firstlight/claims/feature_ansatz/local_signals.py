@@ -119,20 +119,20 @@ class LocalSignals:
     class Config:
         """Settings."""
 
-        sigmas: tuple[float, ...] = (0.5, 1.0, 2.0, 4.0)  # noise of the bars
+        sigmas: tuple[float, ...] = (1.0, 2.0, 4.0)  # noise of the bars
         n_bars: int = 300  # training images of the bars
         digits: str = "mnist"  # where digits come from
         digit_sigmas: tuple[float, ...] = (1.0,)  # noise of the digits
-        n_digits: int = 600  # training images of the digits
+        n_digits: int = 400  # training images of the digits
         side: int = 36  # of the digits' frame
-        n_valid: int = 200
-        n_test: int = 500
+        n_valid: int = 150
+        n_test: int = 400
         depth: int = 3  # layers of the CNTK
         rounds: int = 2
         feature_layers: int = 1  # layers of random filters, 16 each
         filters: int = 16
         agop_images: int = 100  # gradients at so many images
-        epochs: int = 25  # of the network, Adam
+        epochs: int = 15  # of the network, Adam
         n_seeds: int = 2  # for the bars; the digits have one
         seed: int = 0
 
@@ -143,6 +143,7 @@ class LocalSignals:
         ),
         "desk": Config(),
         "paper": Config(
+            sigmas=(0.25, 0.5, 1.0, 2.0, 4.0),
             n_bars=500, n_digits=2000, digit_sigmas=(0.25, 0.5, 1.0, 2.0, 4.0), side=42, n_valid=500, n_test=2000,
             rounds=5, feature_layers=2, filters=64, agop_images=2000, epochs=500, n_seeds=5,
         ),
