@@ -21,6 +21,7 @@ app = App(
 for _name, _where, _help in (
     ("tour", "tour:tour", "Study a small network on real images and write one page about it."),
     ("train", "train:train", "Train a network from a recipe; a killed run goes on where it stopped."),
+    ("identity", "identity:identity", "Copy or memorise: networks trained to copy one image, by depth."),
     ("data", "data:app", "List, fetch and describe data sets."),
     ("reproduce", "claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
     ("claims", "claims:app", "The checkable statements of the five papers."),

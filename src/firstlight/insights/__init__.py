@@ -13,6 +13,7 @@ from firstlight.insights.identity_task import (
     run_identity_task,
     run_identity_tasks,
 )
+from firstlight.insights.identity_tour import IdentityTour, run_identity_tour
 from firstlight.insights.tour import FirstLayerTour, Tour, run_tour
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "IdentityImages",
     "IdentityRun",
     "IdentityTask",
+    "IdentityTour",
     "ProfileExplanation",
     "Tour",
     "explain_profile",
@@ -31,5 +33,6 @@ __all__ = [
     "identity_images",
     "run_identity_task",
     "run_identity_tasks",
+    "run_identity_tour",
     "run_tour",
 ]
