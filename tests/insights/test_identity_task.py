@@ -47,6 +47,19 @@ def test_a_diverging_run_is_caught_and_said_and_the_others_go_on(tmp_path):
         _ = runs[1].found
 
 
+def test_weights_that_blow_up_at_the_very_last_step_count_as_diverged():
+    last = dataclasses.replace(SMALL, optimiser="sgd", lr=1e38, momentum=0.9, steps=1, stop_below=None)
+    run = run_identity_task(last)
+    assert run.findings is None or all(v.isfinite().all() for v in run.findings.weights.values())
+    found = identity_bias(
+        lambda seed: nn.Conv2d(1, 1, 3, padding=1),
+        1e3 * image(),
+        recipe=Recipe(lr=3e38, loss="mse", batch_size=None, steps=1),
+        seeds=(0,),
+    )
+    assert found.word == "diverged"
+
+
 def test_listeners_hear_of_every_run_in_order():
     heard = []
     tasks = [dataclasses.replace(SMALL, depth=d, steps=2) for d in (1, 2, 3)]

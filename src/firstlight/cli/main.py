@@ -23,6 +23,7 @@ for _name, _where, _help in (
     ("inspect", "inspect:inspect", "Look at a trained network of yours and write one page about it."),
     ("train", "train:train", "Train a network from a recipe; a killed run goes on where it stopped."),
     ("rfm", "rfm:app", "Learn the features of a convolutional kernel, and predict with it."),
+    ("identity", "identity:identity", "Copy or memorise: networks trained to copy one image, by depth."),
     ("data", "data:app", "List, fetch and describe data sets."),
     ("reproduce", "claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
     ("claims", "claims:app", "The checkable statements of the five papers."),

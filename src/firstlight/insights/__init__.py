@@ -32,6 +32,10 @@ from firstlight.insights.identity_task import (
     run_identity_task,
     run_identity_tasks,
 )
+from firstlight.insights.identity_tour import (
+    IdentityTour,
+    run_identity_tour,
+)
 from firstlight.insights.inspection import (
     Inspection,
     inspect,
@@ -63,6 +67,7 @@ __all__ = [
     "IdentityImages",
     "IdentityRun",
     "IdentityTask",
+    "IdentityTour",
     "Inspection",
     "OrderReport",
     "OrderTour",
@@ -81,6 +86,7 @@ __all__ = [
     "order_report",
     "run_identity_task",
     "run_identity_tasks",
+    "run_identity_tour",
     "run_order_tour",
     "run_tour",
     "separation",

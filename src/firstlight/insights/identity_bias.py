@@ -13,6 +13,7 @@ from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.core.seeds import global_seed
 from firstlight.data.synthetic import patterns
+from firstlight.insights.identity_task import require_finite
 from firstlight.measures import (
     IdentityScore,
     Response,
@@ -152,6 +153,7 @@ def _outcome(
     before = identity_score(image_outputs(model, tests), tests, training).means["identity"]
     try:
         history = train(model, training, training, recipe, show=False)
+        require_finite(model, tests)
     except Diverged as reason:
         return SeedOutcome(
             seed=seed,

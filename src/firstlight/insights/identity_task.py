@@ -288,8 +288,16 @@ def _trained(task: IdentityTask, model: nn.Module, x: Tensor) -> tuple[float, in
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         x = x.contiguous(memory_format=torch.channels_last)
     history = train(model, x, x, task.recipe, show=False)
+    require_finite(model, task.images.unseen)
     tail = min(len(history.loss), history.steps_per_epoch)
     return float(history.loss[-tail:].mean()), len(history.loss)
+
+
+def require_finite(model: nn.Module, images: Float[Tensor, "n c h w"]) -> None:
+    """Refuse a network whose last step, after the last loss, left the finite numbers."""
+    weights = all(bool(p.isfinite().all()) for p in model.parameters())
+    if not (weights and bool(image_outputs(model, images).isfinite().all())):
+        raise Diverged("The network left the finite numbers at its last step. Lower `lr`.")
 
 
 def write_limit(model: nn.Module, images: Float[Tensor, "n c h w"]) -> nn.Module:

@@ -1,6 +1,10 @@
 """One HTML file from stored results; never trains."""
 
 from firstlight.report.ansatz import ansatz_sections
+from firstlight.report.identity import (
+    identity_page,
+    identity_sections,
+)
 from firstlight.report.inspect import inspection_page
 from firstlight.report.order import order_sections
 from firstlight.report.page import (
@@ -17,6 +21,8 @@ __all__ = [
     "Panel",
     "Section",
     "ansatz_sections",
+    "identity_page",
+    "identity_sections",
     "inspection_page",
     "order_sections",
     "render",

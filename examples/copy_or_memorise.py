@@ -1,0 +1,65 @@
+"""Would my architecture copy or memorise?
+
+Train a network to reproduce one single image and look at what it does to all others. A short
+convolutional network becomes a copying machine; one with a bottleneck draws what it remembers.
+"""
+
+# %%
+# One photograph in grey, small, standardised. Any image will do.
+
+import torch
+from torch import nn
+
+from firstlight import data
+from firstlight.insights import IdentityTask, identity_bias, run_identity_task
+from firstlight.measures import resized
+from firstlight.training import Recipe
+
+photos = data.load("photos", split="train", n=8, seed=0).x.mean(1, keepdim=True)
+image = resized(photos[:1], 12)
+image = (image - image.mean()) / image.std()
+
+# %%
+# Two architectures of our own: a few convolutions, and an autoencoder with a narrow middle.
+
+
+def convolutions(seed: int) -> nn.Module:
+    """Three convolutions that keep the image size."""
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 1, 3, padding=1),
+    )
+
+
+def autoencoder(seed: int) -> nn.Module:
+    """Everything must pass through four numbers."""
+    return nn.Sequential(
+        nn.Flatten(),
+        nn.Linear(144, 32),
+        nn.ReLU(),
+        nn.Linear(32, 4),
+        nn.ReLU(),
+        nn.Linear(4, 32),
+        nn.ReLU(),
+        nn.Linear(32, 144),
+        nn.Unflatten(1, (1, 12, 12)),
+    )
+
+
+# %%
+# The answer comes with its null: how much the untrained network resembles the identity.
+
+recipe = Recipe(optimiser="adam", lr=3e-3, loss="mse", batch_size=None, steps=1000, stop_below=1e-4)
+for architecture in (convolutions, autoencoder):
+    found = identity_bias(architecture, image, recipe=recipe, seeds=(0, 1))
+    print(f"{architecture.__name__}: {found.answer}")
+
+# %%
+# The families of the paper are ready made; every setting is part of the result.
+
+run = run_identity_task(IdentityTask(dataset="photos", image_size=12, width=16, depth=3, steps=500))
+print(run.settings.words, "->", run.found.verdict)
+assert torch.isfinite(run.found.response.identity).all()

@@ -1,0 +1,169 @@
+"""The page of the identity task: the picture grid, the maps over angle, and a word per network."""
+
+import dataclasses
+from collections import Counter
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
+from firstlight.insights import IdentityTour
+from firstlight.report.page import Page, Panel, Section
+
+PUBLISHED = (
+    "Shallow convolutional networks copy, those of middle depth return contours, very deep ones answer with "
+    "the training image."
+)
+
+
+def identity_page(tour: IdentityTour) -> Page:
+    """Turn the networks trained so far into a page; call it again as more are done."""
+    first = tour.runs[0]
+    done = f"{len(tour.runs)} of {tour.planned}"
+    return Page(
+        title="Copy or memorise?",
+        lead=(_answer(tour), *tour.problems),
+        sections=identity_sections(tour),
+        facts={
+            "Task": first.settings.words,
+            "Networks": done if len(tour.runs) == tour.planned else f"{done} (still training)",
+            "Time": f"{sum(run.seconds for run in tour.runs):.0f} CPU seconds",
+        },
+    )
+
+
+def identity_sections(tour: IdentityTour) -> tuple[Section, ...]:
+    """Sections for a page of any kind; empty while no network has findings."""
+    alive = [depth for depth in tour.depths if tour.at(depth)]
+    if not alive:
+        return ()
+    return (_grid_section(tour, alive), _map_section(tour, alive), _score_section(tour, alive))
+
+
+def _word(tour: IdentityTour, depth: int) -> str:
+    return Counter(run.found.verdict for run in tour.at(depth)).most_common(1)[0][0]
+
+
+def _answer(tour: IdentityTour) -> str:
+    words = [f"{depth} ({_word(tour, depth)})" for depth in tour.depths if tour.at(depth)]
+    if not words:
+        return "No network could be trained."
+    return (
+        f"Trained to copy one image, what a network does to others depends on its layers: {', '.join(words)}."
+    )
+
+
+def _grid_section(tour: IdentityTour, alive: list[int]) -> Section:
+    first = tour.at(alive[0])[0]
+    inputs = first.settings.images.shown
+    outputs = [tour.at(depth)[0].found.shown for depth in alive]
+    labels = ["input", *(f"{depth} layers" for depth in alive)]
+    return Section(
+        title="What comes out?",
+        answer=_answer(tour),
+        panels=(
+            Panel(
+                figure=labelled_grid(
+                    torch.stack([inputs, *outputs]),
+                    rows=labels,
+                    title="Inputs and what networks of each depth make of them",
+                    alt=f"Pictures: inputs in the first row, then a row for each of {', '.join(labels[1:])}",
+                ),
+                shows="First the training image, then unseen images, a blend, images of another data set, "
+                "patterns and noise. Grey values are those of the training image, cut off beyond its range.",
+                published=PUBLISHED,
+                measured=f"First seed of each depth. {first.settings.words}.",
+            ),
+        ),
+    )
+
+
+def labelled_grid(
+    images: Float[Tensor, "rows columns c h w"], *, rows: list[str], title: str, alt: str
+) -> Figure:
+    """Pictures in rows with names, all on the grey scale of the first picture."""
+    low, high = images[0, 0].min(), images[0, 0].max()
+    scaled = (images - low) / torch.where(high > low, high - low, torch.ones_like(high))
+    n, side = images.shape[1], images.shape[3]
+    zoom, gap = max(1, 40 // max(images.shape[3:])), 2
+    plain = picture_grid(scaled.flatten(0, 1), title=title, alt=alt, signed=False, columns=n, zoom=zoom)
+    step = side * zoom + gap
+    layout = dict(plain.plot["layout"])
+    layout["height"] = min(900, max(160, len(rows) * step + 20))
+    layout["margin"] = {**layout["margin"], "l": 80}
+    layout["yaxis"] = {
+        **layout["yaxis"],
+        "visible": True,
+        "showgrid": False,
+        "tickvals": [gap + step * (i + 0.5) for i in range(len(rows))],
+        "ticktext": rows,
+    }
+    return dataclasses.replace(plain, plot={**plain.plot, "layout": layout})
+
+
+def _map_section(tour: IdentityTour, alive: list[int]) -> Section:
+    responses = {depth: [run.found.response for run in tour.at(depth)] for depth in alive}
+    rhos = [f"{rho:.1f}" for rho in responses[alive[0]][0].rhos.tolist()]
+
+    def panel(reference: str) -> Panel:
+        table = torch.stack(
+            [torch.stack([getattr(r, reference) for r in responses[d]]).mean(0) for d in alive]
+        )
+        figure = heatmap(
+            table,
+            rows=[f"{depth} layers" for depth in alive],
+            columns=rhos,
+            title=f"Similarity to the {reference}",
+            alt=f"Cosine of outputs with the {reference}, by depth and angle to the training image",
+            x="cosine of test and training image",
+            y="depth",
+        )
+        null = "grows from 0 to 1 along the row for a constant map, too" if reference == "identity" else ""
+        return Panel(
+            figure=figure,
+            shows=f"Cosine, mean over draws and seeds. {'It ' + null + '.' if null else ''}",
+        )
+
+    return Section(
+        title="At which angle to the training image does it stop copying?",
+        answer="Images whose cosine with the training image runs from 0 (orthogonal) to 1 (the image itself).",
+        panels=(panel("identity"), panel("constant")),
+    )
+
+
+def _score_section(tour: IdentityTour, alive: list[int]) -> Section:
+    shown = {depth: tour.at(depth) for depth in alive}
+    n = min(len(runs) for runs in shown.values())
+
+    def rows(name: str) -> Tensor:
+        return torch.tensor(
+            [[shown[d][s].found.scores["unseen"].means[name] for d in alive] for s in range(n)]
+        )
+
+    untrained = torch.tensor([[shown[d][s].found.untrained for d in alive] for s in range(n)])
+    steps = ", ".join(f"{d}: {max(r.found.steps for r in shown[d])}" for d in alive)
+    stuck = [f"{d}" for d in alive if not all(r.found.converged for r in shown[d])]
+    return Section(
+        title="How sure is it?",
+        answer="Correlation of the outputs on unseen images with the input and with the training image.",
+        panels=(
+            Panel(
+                figure=curves(
+                    [
+                        Curve(name="with the input", values=rows("identity")),
+                        Curve(name="with the training image", values=rows("constant"), role="other"),
+                        Curve(name="with the input, untrained", values=untrained, role="null"),
+                    ],
+                    title="Copying and memorising by depth",
+                    alt="Correlation with the input falls and that with the training image rises with depth",
+                    x="weight layers",
+                    y="Pearson correlation",
+                    at=alive,
+                ),
+                shows="Mean over seeds; the band is the range.",
+                measured=f"Training steps by depth: {steps}."
+                + (f" Not below the tolerance: {', '.join(stuck)} layers." if stuck else ""),
+            ),
+        ),
+    )
