@@ -130,7 +130,7 @@ def closed_form(steps):
         _, jump = clock(lambda: write_limit(task.build(), x))
         recipe = Recipe(lr=0.01, momentum=0.9, loss="mse", batch_size=None, steps=steps)
         _, walk = clock(lambda: train(model, x, x, recipe, show=False))
-    left = float((model(x) - x).square().mean())
+    left = float((model(x) - x).detach().square().mean())
     print(
         f"\nOne 5x5 convolution on a 28 x 28 digit: closed form {jump:.4f} s; {steps} steps {walk:.2f} s "
         f"({walk / jump:.0f}x) and the error is still {left:.1e}; the published two million would take "

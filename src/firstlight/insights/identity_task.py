@@ -288,7 +288,7 @@ def _trained(task: IdentityTask, model: nn.Module, x: Tensor) -> tuple[float, in
         with_large_filters_by_fourier(model)
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         x = x.contiguous(memory_format=torch.channels_last)
-    history = train(model, x, x, task.recipe, show=False)
+    history = train(model, x, x, task.recipe, show=False, fused=True)
     require_finite(model, task.images.unseen)
     tail = min(len(history.loss), history.steps_per_epoch)
     return float(history.loss[-tail:].mean()), len(history.loss)
