@@ -77,7 +77,8 @@ def test_sobel_magnitude_equals_the_definition(h, w, seed):
         ({"identity": 0.95, "constant": 0.5, "edges": 0.6, "at_zero": (0.8, 0.1)}, "identity"),
         ({"identity": 0.4, "constant": 0.85, "edges": 0.6, "at_zero": (0.0, 0.9)}, "constant"),
         ({"identity": 0.5, "constant": 0.3, "edges": 0.6, "at_zero": (0.3, 0.3)}, "edge detector"),
-        ({"identity": 0.5, "constant": 0.3, "edges": 0.2, "at_zero": (0.05, -0.05)}, "noise"),
+        ({"identity": 0.3, "constant": 0.3, "edges": 0.2, "at_zero": (0.05, -0.05)}, "noise"),
+        ({"identity": 0.7, "constant": 0.3, "edges": 0.2, "at_zero": (0.05, -0.05)}, "none"),
         ({"identity": 0.7, "constant": 0.3, "edges": 0.6, "at_zero": (0.3, 0.3)}, "none"),
     ],
 )

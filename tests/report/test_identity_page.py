@@ -24,7 +24,7 @@ def test_the_page_grows_while_networks_train_and_has_a_row_per_depth():
     assert last.facts["Networks"] == "4 of 4"
     assert "adam at 0.001" in last.facts["Task"]
     grid = last.sections[0].panels[0].figure
-    assert grid.plot["layout"]["yaxis"]["ticktext"] == ["input", "1 layers", "2 layers"]
+    assert grid.plot["layout"]["yaxis"]["ticktext"] == ["input", "1 layer", "2 layers"]
     assert "2 layers" in render(last)
 
 

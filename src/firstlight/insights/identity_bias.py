@@ -152,7 +152,7 @@ def _outcome(
         model = architecture(seed)
     before = identity_score(image_outputs(model, tests), tests, training).means["identity"]
     try:
-        history = train(model, training, training, recipe, show=False)
+        history = train(model, training, training, recipe, show=False, fused=True)
         require_finite(model, tests)
     except Diverged as reason:
         return SeedOutcome(

@@ -26,7 +26,7 @@ from firstlight.measures import (
     response,
     verdict,
 )
-from firstlight.models import build
+from firstlight.models import build, with_large_filters_by_fourier
 from firstlight.store import RunSpec, Store
 from firstlight.theory import identity as theory
 from firstlight.training import Recipe, train
@@ -285,9 +285,10 @@ def _trained(task: IdentityTask, model: nn.Module, x: Tensor) -> tuple[float, in
         write_limit(model, x)
         return float((image_outputs(model, x) - x).square().mean()), 0
     if task.family == "cnn":  # the layout that convolutions of one image are fastest in
+        with_large_filters_by_fourier(model)
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         x = x.contiguous(memory_format=torch.channels_last)
-    history = train(model, x, x, task.recipe, show=False)
+    history = train(model, x, x, task.recipe, show=False, fused=True)
     require_finite(model, task.images.unseen)
     tail = min(len(history.loss), history.steps_per_epoch)
     return float(history.loss[-tail:].mean()), len(history.loss)

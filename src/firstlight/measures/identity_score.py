@@ -19,6 +19,7 @@ VERDICTS = ("identity", "edge detector", "constant", "noise", "none")
 COPIES = 0.9  # claim id.fig3.shallow_cnn: Pearson to the identity on unseen digits
 MEMORISES = 0.8  # claim id.fig3.deep_cnn: Pearson to the constant, and above that to the identity
 FOLLOWS_EDGES = 0.5  # SPEC 11, edge score: Pearson with the Sobel magnitude
+IS_BLURRED = 0.5  # claim id.fig3.edge_detector: an input seen through at all correlates above this
 IS_NOISE = 0.1  # claim id.fig2.shallow_fcn: both cosines at rho = 0 below this
 
 
@@ -219,7 +220,8 @@ def verdict(*, identity: float, constant: float, edges: float, at_zero: tuple[fl
     In this order: "identity" if it copies unseen natural images (Pearson above 0.9); "constant" if its
     outputs resemble the training image instead (above 0.8, and more than the input); "edge detector" if
     they follow the contours (above 0.5, and more than the input); "noise" if they resemble neither
-    reference on images orthogonal to the training image (both cosines within 0.1 of zero); else "none".
+    reference, on images orthogonal to the training image (both cosines within 0.1 of zero) nor on natural
+    ones (both within 0.5); else "none".
 
     Parameters
     ----------
@@ -239,6 +241,6 @@ def verdict(*, identity: float, constant: float, edges: float, at_zero: tuple[fl
         return "constant"
     if edges > FOLLOWS_EDGES and edges > abs(identity):
         return "edge detector"
-    if max(abs(value) for value in at_zero) < IS_NOISE:
+    if max(map(abs, at_zero)) < IS_NOISE and max(abs(identity), abs(constant)) < IS_BLURRED:
         return "noise"
     return "none"

@@ -18,7 +18,8 @@ from firstlight.models import (
 )
 from firstlight.models.building import available, build, options, parameter_count, register_model
 
-# networks that are the identity exactly
+# identity task: large filters, and networks that are the identity exactly
+from firstlight.models.fourier import FourierConv2d, with_large_filters_by_fourier
 from firstlight.models.identity import (
     identity_cnn,
     identity_fcn_linear,
@@ -40,6 +41,7 @@ from firstlight.models.spec import ModelSpec
 __all__ = [
     "RESNET50_MEAN",
     "RESNET50_STD",
+    "FourierConv2d",
     "ModelSpec",
     "alexnet",
     "available",
@@ -65,5 +67,6 @@ __all__ = [
     "st_vgg",
     "two_layer",
     "vgg",
+    "with_large_filters_by_fourier",
     "write_identity",
 ]

@@ -41,6 +41,10 @@ def identity_sections(tour: IdentityTour) -> tuple[Section, ...]:
     return (_grid_section(tour, alive), _map_section(tour, alive), _score_section(tour, alive))
 
 
+def _layers(depth: int) -> str:
+    return f"{depth} layer" if depth == 1 else f"{depth} layers"
+
+
 def _word(tour: IdentityTour, depth: int) -> str:
     return Counter(run.found.verdict for run in tour.at(depth)).most_common(1)[0][0]
 
@@ -58,7 +62,7 @@ def _grid_section(tour: IdentityTour, alive: list[int]) -> Section:
     first = tour.at(alive[0])[0]
     inputs = first.settings.images.shown
     outputs = [tour.at(depth)[0].found.shown for depth in alive]
-    labels = ["input", *(f"{depth} layers" for depth in alive)]
+    labels = ["input", *map(_layers, alive)]
     return Section(
         title="What comes out?",
         answer=_answer(tour),
@@ -86,7 +90,7 @@ def labelled_grid(
     low, high = images[0, 0].min(), images[0, 0].max()
     scaled = (images - low) / torch.where(high > low, high - low, torch.ones_like(high))
     n, side = images.shape[1], images.shape[3]
-    zoom, gap = max(1, 40 // max(images.shape[3:])), 2
+    zoom, gap = max(1, 56 // max(images.shape[3:])), 2
     plain = picture_grid(scaled.flatten(0, 1), title=title, alt=alt, signed=False, columns=n, zoom=zoom)
     step = side * zoom + gap
     layout = dict(plain.plot["layout"])
@@ -112,7 +116,7 @@ def _map_section(tour: IdentityTour, alive: list[int]) -> Section:
         )
         figure = heatmap(
             table,
-            rows=[f"{depth} layers" for depth in alive],
+            rows=[_layers(depth) for depth in alive],
             columns=rhos,
             title=f"Similarity to the {reference}",
             alt=f"Cosine of outputs with the {reference}, by depth and angle to the training image",

@@ -18,6 +18,9 @@ OPTIMISERS: dict[str, type[torch.optim.Optimizer]] = {
     "adadelta": torch.optim.Adadelta,
 }
 
+FUSED = ("sgd", "adam", "adagrad")
+"""Optimisers that torch can run in one pass over the weights on a CPU."""
+
 LOSSES = ("cross_entropy", "mse", "mse_sum")
 
 
@@ -87,8 +90,8 @@ class Recipe:
         passed = sum(step >= fraction * total for fraction in self.milestones)
         return round(self.lr * self.gamma**passed, 12)
 
-    def build_optimiser(self, model: nn.Module) -> torch.optim.Optimizer:
-        """Return the optimiser over the parameters that are not frozen."""
+    def build_optimiser(self, model: nn.Module, *, fused: bool = False) -> torch.optim.Optimizer:
+        """Return the optimiser over the parameters that are not frozen, in one pass if `fused`."""
         free = [p for name, p in model.named_parameters() if not name.startswith(self.frozen or ("\0",))]
         if not free:
             raise InvalidInput(f"`frozen`={self.frozen} leaves no parameter to train.")
@@ -98,6 +101,8 @@ class Recipe:
         options: dict[str, Any] = {"lr": self.lr, "weight_decay": self.weight_decay}
         if self.optimiser == "sgd":
             options["momentum"] = self.momentum
+        if fused and self.optimiser in FUSED:
+            options["fused"] = True
         return OPTIMISERS[self.optimiser](free, **options)
 
     def loss_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
