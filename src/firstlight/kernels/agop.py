@@ -22,6 +22,8 @@ from firstlight.kernels.tiles import ROWS, Columns, Plan, Rows
 MEMORY = 64 << 20  # bytes of gradients that are held at a time, per thread
 CHUNK = 64  # positions whose right-hand sides of the matrix product are built at a time
 
+FEW_TERMS = 512  # pairs times positions below which float64 costs nothing
+
 
 def kernel_agop(
     centres: Images,
@@ -70,6 +72,8 @@ def kernel_agop(
         )
     if isinstance(kernel, PatchKernel):
         dtype = torch.float64  # differences of close patches are all that matters here
+    if len(centres) * len(points) * plan.positions < FEW_TERMS:
+        dtype = torch.float64  # with so few terms nothing averages the rounding of one small angle
     task = _Task(plan, centres, points, alpha, dtype)
     total = torch.zeros(plan.dimension, plan.dimension, dtype=torch.float64)
     starts = range(0, len(points), task.width)

@@ -31,7 +31,7 @@ def patch_operator_map(
     *,
     root: bool = True,
     per_channel: bool = False,
-) -> Maps | Float[Tensor, "n c h w"]:
+) -> Float[Tensor, "n rows columns"] | Float[Tensor, "n c rows columns"]:
     r"""Norm of :math:`M^{1/2} x[p]` at every position: what M finds large in an image.
 
     Parameters

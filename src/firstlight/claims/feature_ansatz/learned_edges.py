@@ -41,7 +41,7 @@ class Edges(Result):
     sobel_shuffled: float
     sobel_plain: float
     likeness: float
-    vectors: Float[Tensor, "k c q q"]
+    vectors: Float[Tensor, "both c q q"]
 
 
 @study("convrfm.fig3a.edges", "convrfm.fig3c.transfer")
