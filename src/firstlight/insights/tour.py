@@ -11,6 +11,7 @@ from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.insights.ansatz_tour import AnsatzTour, ansatz_tour
 from firstlight.insights.explain_profile import ProfileExplanation, explain_profile
+from firstlight.insights.identity_tour import IdentityTour, run_identity_tour
 from firstlight.insights.order_tour import OrderTour, run_order_tour
 from firstlight.measures import (
     Agreement,
@@ -84,6 +85,7 @@ class Tour(Result):
     first_layer: FirstLayerTour
     order: OrderTour
     ansatz: AnsatzTour
+    identity: IdentityTour
     seconds: float
 
 
@@ -139,6 +141,7 @@ def run_tour(
         first_layer=layer,
         order=run_order_tour(train, minutes=0.3 * minutes, seed=seed, store=store),
         ansatz=ansatz_tour(models[0], spec(nets[0].seed), test, seed=seed),
+        identity=run_identity_tour(depths=(1, 3, 5, 10, 20) if minutes >= 1 else (1, 5), store=store),
         seconds=time.perf_counter() - start,
     )
 

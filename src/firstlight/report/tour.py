@@ -3,6 +3,7 @@
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
 from firstlight.insights import FirstLayerTour, Tour
 from firstlight.report.ansatz import ansatz_sections
+from firstlight.report.identity import identity_sections
 from firstlight.report.order import order_sections
 from firstlight.report.page import Page, Panel, Section
 
@@ -19,6 +20,7 @@ def tour_page(tour: Tour) -> Page:
             _time_section(layer),
             *order_sections(tour.order),
             *ansatz_sections(tour.ansatz),
+            *identity_sections(tour.identity),
             _training(tour),
         ),
         facts={
