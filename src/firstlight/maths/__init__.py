@@ -13,6 +13,7 @@ from firstlight.maths.correlation import (
     ranks,
     spearman,
 )
+from firstlight.maths.edges import sobel_magnitude
 from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches
 from firstlight.maths.pca import PCA, image_pca, patch_pca, separated_blocks
 from firstlight.maths.psd import psd_pinv, psd_sqrt
@@ -37,5 +38,6 @@ __all__ = [
     "psd_sqrt",
     "ranks",
     "separated_blocks",
+    "sobel_magnitude",
     "spearman",
 ]

@@ -71,7 +71,6 @@ from firstlight.measures.identity_score import (
     image_outputs,
     response,
     similarities,
-    sobel_magnitude,
     verdict,
 )
 from firstlight.measures.label_correlation import label_correlation
@@ -207,7 +206,6 @@ __all__ = [
     "similarities",
     "size_response",
     "smoothed_correlation",
-    "sobel_magnitude",
     "sobel_map",
     "stage_outputs",
     "stages",

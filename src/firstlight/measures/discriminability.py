@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.shapes import Images
+from firstlight.measures.hooks import layer_inputs
 from firstlight.measures.model_state import evaluating
 
 BLOCK_NUMBERS = 1 << 25  # distances held at a time: 128 MB of float32
@@ -87,13 +88,10 @@ def penultimate_features(model: nn.Module, images: Images, *, batch_size: int = 
     last = [m for m in model.modules() if isinstance(m, nn.Linear)]
     if not last:
         raise InvalidInput(f"the model must end in a linear layer; {type(model).__name__} has none.")
-    caught: list[Tensor] = []
-    handle = last[-1].register_forward_pre_hook(lambda _, inputs: caught.append(inputs[0].detach()))
     like = last[-1].weight
-    try:
-        with torch.no_grad(), evaluating(model):
-            for part in torch.split(images, batch_size):
-                model(part.to(like.device, like.dtype))
-    finally:
-        handle.remove()
+    with evaluating(model):
+        caught = [
+            layer_inputs(model, {"last": last[-1]}, part.to(like.device, like.dtype))["last"]
+            for part in torch.split(images, batch_size)
+        ]
     return torch.cat(caught).cpu()

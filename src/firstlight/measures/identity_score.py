@@ -6,11 +6,11 @@ from typing import Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from firstlight.core.errors import InvalidInput, unknown_name
 from firstlight.core.result import Result
 from firstlight.data.synthetic import correlated_images
+from firstlight.maths.edges import sobel_magnitude
 from firstlight.measures.model_state import evaluating
 
 Similarity = Literal["cosine", "pearson"]
@@ -168,21 +168,6 @@ def image_outputs(
             f"it returned {tuple(outputs.shape)}."
         )
     return outputs
-
-
-def sobel_magnitude(images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-    """Size of the gradient at each pixel of each channel; the border repeats the outermost pixels.
-
-    Examples
-    --------
-    >>> sobel_magnitude(torch.arange(3.0).expand(1, 1, 3, 3))[0, 0, 1]
-    tensor([4., 8., 4.])
-    """
-    n, c, h, w = images.shape
-    kernel = images.new_tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
-    padded = F.pad(images.reshape(n * c, 1, h, w), (1, 1, 1, 1), mode="replicate")
-    across, down = (F.conv2d(padded, k[None, None]) for k in (kernel, kernel.T))
-    return torch.hypot(across, down).reshape(n, c, h, w)
 
 
 @dataclass(frozen=True, kw_only=True)

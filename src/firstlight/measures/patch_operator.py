@@ -13,6 +13,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.maths import PatchGeometry, extract_patches, pearson, psd_sqrt
+from firstlight.maths.edges import sobel_magnitude
 from firstlight.maths.sandwich import Sandwich
 from firstlight.measures.feature_matrix import measurable_layers, range_basis
 from firstlight.measures.hooks import layer_inputs
@@ -21,7 +22,6 @@ from firstlight.measures.model_state import evaluating
 from firstlight.measures.patch_agop import LayerGradients
 
 Maps = Float[Tensor, "n h w"]
-_SOBEL = ((1.0, 0.0, -1.0), (2.0, 0.0, -2.0), (1.0, 0.0, -1.0))
 
 
 def patch_operator_map(
@@ -143,11 +143,7 @@ def sobel_map(images: Images) -> Maps:
     >>> sobel_map(step)[0, 1]
     tensor([0., 4., 4., 0.], dtype=torch.float64)
     """
-    grey = images.detach().double().cpu().mean(1, keepdim=True)
-    kernel = torch.tensor(_SOBEL, dtype=torch.float64)
-    kernels = torch.stack([kernel, kernel.T])[:, None]
-    padded = F.pad(grey, (1, 1, 1, 1), mode="replicate")
-    return F.conv2d(padded, kernels).square().sum(1).sqrt()
+    return sobel_magnitude(images.detach().double().cpu().mean(1, keepdim=True))[:, 0]
 
 
 def _alike(a: Maps, b: Maps) -> Float[Tensor, " n"]:

@@ -1,12 +1,12 @@
 """What the studies of this theme share: trained networks and their profiles in one basis."""
 
-import math
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight.claims.spread import sd as sd  # studies take it from here
 from firstlight.data import ImageData, load
 from firstlight.maths import PCA, PatchGeometry, patch_pca, pearson
 from firstlight.measures import energy_profile
@@ -73,8 +73,3 @@ def between(a: Float[Tensor, "na m"], b: Float[Tensor, "nb m"]) -> Float[Tensor,
 def within(a: Float[Tensor, "na m"]) -> Float[Tensor, " pairs"]:
     """Correlation of every pair of different rows."""
     return torch.stack([pearson(a[i], a[j]) for i in range(len(a)) for j in range(i + 1, len(a))])
-
-
-def sd(values: Tensor) -> float:
-    """Standard deviation over seeds or pairs; NaN where there is only one."""
-    return float(values.std()) if values.numel() > 1 else math.nan

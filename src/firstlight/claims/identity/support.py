@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight.claims.spread import sd as sd  # studies take it from here
 from firstlight.insights import Findings, IdentityRun, IdentityTask, run_identity_tasks
 from firstlight.store import Store
 
@@ -78,8 +79,3 @@ def mean_identity(found: Findings) -> float:
 def mean_constant(found: Findings) -> float:
     """Cosine to the constant, mean over the rho grid."""
     return float(found.response.constant.mean())
-
-
-def sd(values: Tensor) -> float:
-    """Standard deviation over seeds, 0 for one."""
-    return float(values.double().std()) if values.numel() > 1 else 0.0
