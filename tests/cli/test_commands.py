@@ -60,6 +60,8 @@ def test_version():
         (["train", "--arch", "resnet19"], "Did you mean 'resnet1"),
         (["train", "--lr", "-1", "--n", "16"], "`lr` must be positive"),
         (["train", "--n", "999999"], "n=999999"),
+        (["tour", "--data", "photos", "--n", "999999"], "n=999999"),
+        (["rfm", "--data", "photos", "--n", "999999"], "n=999999"),
         (["data", "info", "cifra10"], "Did you mean 'cifar10'"),
     ],
     ids=lambda v: " ".join(v) if isinstance(v, list) else "",

@@ -69,7 +69,7 @@ def rfm(
     if save is not None and save.exists():
         raise InvalidInput(f"`save` must not exist yet; {save} does.")
     train, test = load(data, split="train", seed=seed), load(data, split="test", seed=seed)
-    train, test = (d.sample(min(k, len(d)), seed=seed) for d, k in ((train, n), (test, n_test)))
+    train, test = train.sample(n, seed=seed), test.sample(min(n_test, len(test)), seed=seed)
     photos = load("photos", split="test", n=8, seed=seed).x
     machine = ConvRFMClassifier(
         family=family, depth=depth, size=size, readout=readout, rounds=rounds, agop_images=agop_images,

@@ -7,7 +7,7 @@ def tour(
     *,
     data: str = "auto",
     minutes: float = 5.0,
-    n: int = 2000,
+    n: int | None = None,
     seed: int = 0,
     output: Path = Path("tour.html"),
 ) -> None:
@@ -20,7 +20,7 @@ def tour(
     minutes
         What the training may take on two cores.
     n
-        Number of training images.
+        Number of training images; by default 2000, or all if there are fewer.
     seed
         Of everything random.
     output
@@ -40,7 +40,7 @@ def tour(
         raise InvalidInput(f"`output` must name a file in a folder that exists; got {output}.")
     name = _choose(data)
     train = load(name, split="train", seed=seed)
-    train = train.sample(min(n, len(train)), seed=seed)
+    train = train.sample(min(2000, len(train)) if n is None else n, seed=seed)
     test = load(name, split="test", seed=seed)
     print(f"{name}: {len(train)} training and {len(test)} test images", file=sys.stderr)
     found = run_tour(train, test, minutes=minutes, seed=seed, store=Store())
