@@ -13,11 +13,11 @@ from firstlight.core.parallel import default_jobs, report_fraction, single_threa
 from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
 from firstlight.kernels import lanes
-from firstlight.kernels.gram import CLOSE_SHARE, exact_sides, patch_values
+from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.pooled import pooled_gradients
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
-from firstlight.kernels.tiles import ROWS, Columns, Plan, Rows
+from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
 
 MEMORY = 64 << 20  # bytes of gradients that are held at a time, per thread
 CHUNK = 64  # positions whose right-hand sides of the matrix product are built at a time
@@ -184,15 +184,16 @@ class _Gradients:
         plan, kernel = self.plan, self.plan.kernel
         assert isinstance(kernel, ConvKernel)
         i, j = pairs.T
-        products, sides, first, second = exact_sides(plan, images, self.points, i, j)
+        exact = Pairs.of(plan, images, self.points, pairs)
+        products, sides = exact.sides(slice(len(pairs)))
         norms = np.empty_like(products)
         lanes.pair_slopes(
             products, norms, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
             kernel.kind == "nngp", 1 / plan.last,
         )  # fmt: skip
         n = len(pairs)
-        gradients = torch.from_numpy(products[:, :n, None]) * first
-        gradients += 2 * torch.from_numpy(norms[:, :n, None]) * second
+        gradients = torch.from_numpy(products[:, :n, None]) * exact.first.mT[:, exact.i]
+        gradients += 2 * torch.from_numpy(norms[:, :n, None]) * exact.second.mT[:, exact.j]
         for lane in range(n):
             added = gradients[:, lane, None] * alpha[i[lane], None, :, None]
             self.inner[:, j[lane]] += added.flatten(1).to(self.inner.dtype)

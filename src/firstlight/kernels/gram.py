@@ -17,9 +17,10 @@ from firstlight.kernels import lanes
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.pooled import pooled_values
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
-from firstlight.kernels.tiles import ROWS, Columns, Plan, Rows, inverse
+from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
+AGAIN = 8 * LANES  # pairs that are prepared together when done again
 CLOSE_SHARE = 0.1  # pairs with a larger weighted share of cosines close to 1 are done again in float64
 
 
@@ -98,7 +99,7 @@ def gram(
             if symmetric and isinstance(kernel, ConvKernel) and kernel.readout == "flatten":
                 for j, lane in zip(band, columns, strict=True):
                     own = np.arange(j, j + lane.n)
-                    target[own, own] = _diagonal(plan, lane.squares[: lane.n])
+                    target[own, own] = _diagonal(plan, lane.squares[:, : lane.n].T)
     if symmetric:
         _mirror(target)
     return torch.from_numpy(target)
@@ -128,11 +129,14 @@ class _Jobs:
         if self.symmetric:
             pairs = pairs[pairs[:, 0] < pairs[:, 1]]
 
-        def work(start: int) -> None:
-            i, j = pairs[start : start + LANES].T
-            target[i, j] = exact_values(self.plan, self.x, self.z, i, j) / self.plan.last
+        pairs = pairs[np.lexsort(pairs.T)]
 
-        list(pool.map(work, range(0, len(pairs), LANES)))
+        def work(start: int) -> None:
+            some = pairs[start : start + AGAIN]
+            i, j = some.T
+            target[i, j] = exact_values(Pairs.of(self.plan, self.x, self.z, some)) / self.plan.last
+
+        list(pool.map(work, range(0, len(pairs), AGAIN)))
 
     def rows_of(self, band: range) -> range:
         stop = min(band[-1] + LANES, len(self.x)) if self.symmetric else len(self.x)
@@ -171,38 +175,19 @@ def _flatten_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarra
     return out / plan.last, doubtful
 
 
-def exact_values(plan: Plan, x: Tensor, z: Tensor, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    """Sums over positions of up to `LANES` single pairs of images, in float64."""
-    kernel = plan.kernel
+def exact_values(pairs: Pairs) -> np.ndarray:
+    """Sums over positions of single pairs of images, in float64."""
+    plan, kernel = pairs.plan, pairs.plan.kernel
     assert isinstance(kernel, ConvKernel)
-    products, sides, _, _ = exact_sides(plan, x, z, i, j)
-    out = np.empty(LANES)
-    lanes.pair_values(
-        products, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
-        kernel.kind == "nngp", out,
-    )  # fmt: skip
-    return out[: len(i)]
-
-
-def exact_sides(
-    plan: Plan, x: Tensor, z: Tensor, i: np.ndarray, j: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, Tensor, Tensor]:
-    """Inner products, norms and patches of the pairs x[i], z[j] in float64, padded to `LANES`."""
-    first, a = _exact_patches(plan, x, i)
-    second, b = _exact_patches(plan, z, j)
-    products = np.zeros((plan.positions, LANES))
-    products[:, : len(i)] = (first * second).sum(-1)
-    sides = np.zeros((a.shape[1], 3 * LANES))
-    for slot, values in enumerate((a * b, inverse(a) * inverse(b), 0.5 * inverse(b).square())):
-        sides[:, slot * LANES : slot * LANES + len(i)] = values.T
-    return products, sides, first, second
-
-
-def _exact_patches(plan: Plan, images: Tensor, index: np.ndarray) -> tuple[Tensor, Tensor]:
-    """Patches and norms of some images, each prepared once: few images make up most doubtful pairs."""
-    some, places = np.unique(index, return_inverse=True)
-    patches = plan.patches(images[some], torch.float64)
-    return patches[:, places], plan.squares(patches).sqrt()[places]
+    n = len(pairs.i)
+    out = np.empty(n + LANES)
+    for start in range(0, n, LANES):
+        products, norms = pairs.sides(slice(start, start + LANES))
+        lanes.pair_values(
+            products, norms, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
+            kernel.kind == "nngp", out[start : start + LANES],
+        )  # fmt: skip
+    return out[:n]
 
 
 def patch_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor]:
@@ -210,7 +195,7 @@ def patch_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tens
     kernel = plan.kernel
     assert isinstance(kernel, PatchKernel)
     products = torch.bmm(rows.patches.double(), columns.patches.double())
-    norms = rows.squares.T[:, :, None] + columns.squares.T[:, None, :]
+    norms = rows.squares[:, :, None] + columns.squares[:, None, :]
     squares = norms - 2 * products
     squares = torch.where(squares > 1e-14 * norms, squares, 0.0)  # identical patches, not rounding
     if kernel.profile == "gaussian":

@@ -20,7 +20,7 @@ LANES = 32
 _LOOSE = {"contract", "reassoc", "nsz", "nnan", "ninf"}
 
 
-def _compiled(function: Any) -> Any:
+def compiled(function: Any) -> Any:
     """Compile when first called; keep the machine code on disk where that is possible."""
     try:
         return numba.njit(fastmath=_LOOSE, nogil=True, cache=True)(function)
@@ -147,7 +147,7 @@ def _slope_for(sine):
     return double
 
 
-@_compiled
+@compiled
 @no_type_check
 def _sum_rows(source, first, last, row):
     """Sum of the lines `first` to `last` of `source`."""
@@ -163,7 +163,7 @@ def _sum_rows(source, first, last, row):
             row[k] += line[k]
 
 
-@_compiled
+@compiled
 @no_type_check
 def _sum_columns(row, out, size, padding, lanes):
     """Sum of `size` neighbouring columns of one line, zeros outside."""
@@ -182,7 +182,7 @@ def _sum_columns(row, out, size, padding, lanes):
                 part[k] += shifted[k]
 
 
-@_compiled
+@compiled
 @no_type_check
 def box_sums(source, target, size, padding, lanes, room):
     """Sums over windows of `size`, zeros outside, of `lanes` maps side by side; lines x (columns lanes)."""
@@ -197,7 +197,7 @@ def box_sums(source, target, size, padding, lanes, room):
 # time and the scalar loop is taken (six times slower).
 
 
-@_compiled
+@compiled
 @no_type_check
 def _activate(state, first, second, scale, bias, close):
     """Sums of Σ and T of the layer below, in place, to Σ and T of this layer."""
@@ -214,7 +214,7 @@ def _activate(state, first, second, scale, bias, close):
             close[v] += is_close
 
 
-@_compiled
+@compiled
 @no_type_check
 def _activate_taped(state, first, second, scale, bias, close, tape):
     """Like :func:`_activate`; keeps what the way back needs: ρ, κ₀, sin θ / π and Λ + T-sum."""
@@ -235,7 +235,7 @@ def _activate_taped(state, first, second, scale, bias, close, tape):
             kept[v + 3 * LANES] = total
 
 
-@_compiled
+@compiled
 @no_type_check
 def _deactivate(adjoint, first, second, tape):
     """Adjoints of Σ, T and of the squared norm of the second image, in place, to those of Λ, U and it."""
@@ -254,9 +254,9 @@ def _deactivate(adjoint, first, second, tape):
             own[v + 2 * LANES] += side[v + 2 * LANES] * (to_sigma * norm * side[v] * sine - to_rho * kept[v])
 
 
-@_compiled
+@compiled
 @no_type_check
-def _climb(state, spare, row, first, second, sizes, filters, scales, close, tape):
+def climb(state, spare, row, first, second, sizes, filters, scales, close, tape):
     """All layers upwards; returns Σ and T of the last. An empty `tape` keeps nothing."""
     size, padding = filters
     start = 0
@@ -289,9 +289,9 @@ def _climb(state, spare, row, first, second, sizes, filters, scales, close, tape
     return state[:n]
 
 
-@_compiled
+@compiled
 @no_type_check
-def _descend(adjoint, other, row, first, second, sizes, filters, scales, tape):
+def descend(adjoint, other, row, first, second, sizes, filters, scales, tape):
     """All layers downwards; returns the adjoints of the first layer's inner products and norms."""
     size, padding = filters
     layers = sizes.shape[0]
@@ -314,17 +314,27 @@ def _descend(adjoint, other, row, first, second, sizes, filters, scales, tape):
     return adjoint[:n]
 
 
-@_compiled
+@compiled
 @no_type_check
-def _sums(state, out, nngp):
+def add_sums(state, out, nngp):
     """Sum over positions; `out` is float64, for a thousand terms in float32 would cost a digit."""
-    for p in range(state.shape[0]):
+    p = 0
+    while p + 2 <= state.shape[0]:
+        own, next = state[p], state[p + 1]
+        if nngp:
+            for v in range(LANES):
+                out[v] += own[v] + next[v]
+        else:
+            for v in range(LANES):
+                out[v] += (own[v] + own[v + LANES]) + (next[v] + next[v + LANES])
+        p += 2
+    if p < state.shape[0]:
         own = state[p]
         for v in range(LANES):
             out[v] += own[v] if nngp else own[v] + own[v + LANES]
 
 
-@_compiled
+@compiled
 @no_type_check
 def flatten_values(products, first, second, sizes, filters, scales, nngp, out, close):
     """Values of all pairs of a tile, as sums over the last layer's positions.
@@ -348,11 +358,11 @@ def flatten_values(products, first, second, sizes, filters, scales, nngp, out, c
         _load(state, products[:, i])
         out[i] = 0
         close[i] = 0
-        last = _climb(state, spare, row, first[i], second, sizes, filters, scales, close[i], tape)
-        _sums(last, out[i], nngp)
+        last = climb(state, spare, row, first[i], second, sizes, filters, scales, close[i], tape)
+        add_sums(last, out[i], nngp)
 
 
-@_compiled
+@compiled
 @no_type_check
 def flatten_slopes(products, norms, first, second, sizes, filters, scales, nngp, weight, close):
     """Derivatives of all values of a tile; arguments as for :func:`flatten_values`.
@@ -370,22 +380,23 @@ def flatten_slopes(products, norms, first, second, sizes, filters, scales, nngp,
     for i in range(images):
         _load(state, products[:, i])
         close[i] = 0
-        last = _climb(state, spare, row, first[i], second, sizes, filters, scales, close[i], tape)
+        last = climb(state, spare, row, first[i], second, sizes, filters, scales, close[i], tape)
         n = last.shape[0]
-        _start(adjoint[:n], weight, nngp)
-        down = _descend(adjoint, other, row, first[i], second, sizes, filters, scales, tape)
+        seed_adjoint(adjoint[:n], weight, nngp)
+        down = descend(adjoint, other, row, first[i], second, sizes, filters, scales, tape)
         _unload(down, products[:, i], norms[:, i])
 
 
-@_compiled
+@compiled
 @no_type_check
-def _start(adjoint, weight, nngp):
+def seed_adjoint(adjoint, weight, nngp):
+    """Derivatives of the value by Σ, T and the squared norm of the last layer."""
     adjoint[:, :LANES] = weight
     adjoint[:, LANES : 2 * LANES] = 0 if nngp else weight
     adjoint[:, 2 * LANES :] = 0
 
 
-@_compiled
+@compiled
 @no_type_check
 def _unload(adjoint, products, norms):
     for p in range(adjoint.shape[0]):
@@ -395,7 +406,7 @@ def _unload(adjoint, products, norms):
             second[v] = own[v + 2 * LANES]
 
 
-@_compiled
+@compiled
 @no_type_check
 def _load(state, products):
     for p in range(state.shape[0]):
@@ -405,7 +416,7 @@ def _load(state, products):
         own[LANES:] = 0
 
 
-@_compiled
+@compiled
 @no_type_check
 def pair_values(products, sides, sizes, filters, scales, nngp, out):
     """Values of `LANES` arbitrary pairs.
@@ -422,10 +433,10 @@ def pair_values(products, sides, sizes, filters, scales, nngp, out):
     _load(state, products)
     out[:] = 0
     tape = np.empty((0, 4 * LANES), products.dtype)
-    _sums(_climb(state, spare, row, unit, sides, sizes, filters, scales, close, tape), out, nngp)
+    add_sums(climb(state, spare, row, unit, sides, sizes, filters, scales, close, tape), out, nngp)
 
 
-@_compiled
+@compiled
 @no_type_check
 def pair_slopes(products, norms, sides, sizes, filters, scales, nngp, weight):
     """Derivatives of `LANES` arbitrary pairs, written over `products` and into `norms`."""
@@ -439,156 +450,7 @@ def pair_slopes(products, norms, sides, sizes, filters, scales, nngp, weight):
     adjoint = np.empty((positions, 3 * LANES), products.dtype)
     other = np.empty((positions, 3 * LANES), products.dtype)
     _load(state, products)
-    n = _climb(state, spare, row, unit, sides, sizes, filters, scales, close, tape).shape[0]
-    _start(adjoint[:n], weight, nngp)
-    down = _descend(adjoint, other, row, unit, sides, sizes, filters, scales, tape)
+    n = climb(state, spare, row, unit, sides, sizes, filters, scales, close, tape).shape[0]
+    seed_adjoint(adjoint[:n], weight, nngp)
+    down = descend(adjoint, other, row, unit, sides, sizes, filters, scales, tape)
     _unload(down, products, norms)
-
-
-@_compiled
-@no_type_check
-def gather_patches(images, size, stride, out):
-    """Patches of a few padded images, position x image x (channel, row, column)."""
-    n, channels, _, w = images.shape
-    columns = (w - size) // stride + 1
-    for p in range(out.shape[0]):
-        top, left = p // columns * stride, p % columns * stride
-        for i in range(n):
-            patch = out[p, i]
-            for c in range(channels):
-                for r in range(size):
-                    line = images[i, c, top + r]
-                    for q in range(size):
-                        patch[(c * size + r) * size + q] = line[left + q]
-
-
-@_compiled
-@no_type_check
-def square_norms(patches, out):
-    """Squared norms of patches, image x position, summed in float64 whatever the patches are."""
-    for p in range(patches.shape[0]):
-        for i in range(patches.shape[1]):
-            total = 0.0
-            for k in range(patches.shape[2]):
-                total += np.float64(patches[p, i, k]) * np.float64(patches[p, i, k])
-            out[i, p] = total
-
-
-@_compiled
-@no_type_check
-def _shifted_products(first, second, shift, columns, state, h, w):
-    """Inner products of patches p of one image and p + shift of the other, on their overlap."""
-    down, right = shift
-    d = first.shape[1] // LANES
-    for r in range(h):
-        for c in range(w):
-            a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
-            b = second[(r + max(0, down)) * columns + c + max(0, right)]
-            own = state[r * w + c]
-            own[:] = 0
-            k = 0
-            while k + 3 <= d:
-                a0, a1, a2 = a[k * LANES :], a[(k + 1) * LANES :], a[(k + 2) * LANES :]
-                b0, b1, b2 = b[k * LANES :], b[(k + 1) * LANES :], b[(k + 2) * LANES :]
-                for v in range(LANES):
-                    own[v] += a0[v] * b0[v] + a1[v] * b1[v] + a2[v] * b2[v]
-                k += 3
-            while k < d:
-                a0, b0 = a[k * LANES :], b[k * LANES :]
-                for v in range(LANES):
-                    own[v] += a0[v] * b0[v]
-                k += 1
-
-
-@_compiled
-@no_type_check
-def _shifted_norms(first, second, shift, sizes, sides):
-    """Products of the norms of all layers on the overlap; returns the overlaps' sizes."""
-    down, right = shift
-    overlaps = sizes - np.array([abs(down), abs(right)])
-    start, out = 0, 0
-    for layer in range(sizes.shape[0]):
-        columns = sizes[layer, 1]
-        for r in range(overlaps[layer, 0]):
-            for c in range(overlaps[layer, 1]):
-                a = first[start + (r + max(0, -down)) * columns + c + max(0, -right)]
-                b = second[start + (r + max(0, down)) * columns + c + max(0, right)]
-                own = sides[out]
-                for v in range(2 * LANES):
-                    own[v] = a[v] * b[v]
-                for v in range(2 * LANES, 3 * LANES):
-                    own[v] = b[v]
-                out += 1
-        start += sizes[layer, 0] * columns
-    return overlaps
-
-
-@_compiled
-@no_type_check
-def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales, nngp, out):
-    """Sums over all pairs of last-layer positions, for `LANES` arbitrary pairs of images.
-
-    A box sum never changes the displacement of the two positions, so the pooled kernel is a sum over
-    displacements of the flatten kernel on the overlap. Arrays are position x (entry lane).
-    """
-    positions = first.shape[0]
-    state = np.empty((positions, 2 * LANES), first.dtype)
-    spare = np.empty((positions, 2 * LANES), first.dtype)
-    sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
-    unit = np.ones((first_norms.shape[0], 2), first.dtype)
-    row = np.empty(np.max(sizes) * 2 * LANES, first.dtype)
-    close = np.zeros(LANES, first.dtype)
-    tape = np.empty((0, 4 * LANES), first.dtype)
-    out[:] = 0
-    last = sizes[sizes.shape[0] - 1]
-    for down in range(1 - last[0], last[0]):
-        for right in range(1 - last[1], last[1]):
-            overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
-            h, w = overlaps[0]
-            _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
-            found = _climb(state, spare, row, unit, sides, overlaps, filters, scales, close, tape)
-            _sums(found, out, nngp)
-
-
-@_compiled
-@no_type_check
-def _scatter_slopes(adjoint, first, second, shift, columns, out, h, w):
-    """Add one displacement's gradients to those of the second image's patches."""
-    down, right = shift
-    d = first.shape[1] // LANES
-    for r in range(h):
-        for c in range(w):
-            place = (r + max(0, down)) * columns + c + max(0, right)
-            a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
-            b, target, own = second[place], out[place], adjoint[r * w + c]
-            for k in range(d):
-                x, y, g = a[k * LANES :], b[k * LANES :], target[k * LANES :]
-                for v in range(LANES):
-                    g[v] += own[v] * x[v] + (own[v + 2 * LANES] + own[v + 2 * LANES]) * y[v]
-
-
-@_compiled
-@no_type_check
-def pooled_slopes(first, second, first_norms, second_norms, sizes, filters, scales, nngp, weight, out):
-    """Gradients of pooled kernels by the second images' patches, position x (entry lane), added to `out`."""
-    positions, everywhere = first.shape[0], first_norms.shape[0]
-    state = np.empty((positions, 2 * LANES), first.dtype)
-    spare = np.empty((positions, 2 * LANES), first.dtype)
-    sides = np.empty((everywhere, 3 * LANES), first.dtype)
-    unit = np.ones((everywhere, 2), first.dtype)
-    row = np.empty(np.max(sizes) * 3 * LANES, first.dtype)
-    close = np.zeros(LANES, first.dtype)
-    tape = np.empty((everywhere, 4 * LANES), first.dtype)
-    adjoint = np.empty((positions, 3 * LANES), first.dtype)
-    other = np.empty((positions, 3 * LANES), first.dtype)
-    last = sizes[sizes.shape[0] - 1]
-    for down in range(1 - last[0], last[0]):
-        for right in range(1 - last[1], last[1]):
-            overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
-            h, w = overlaps[0]
-            kept = tape[: np.sum(overlaps[:, 0] * overlaps[:, 1])]
-            _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
-            n = _climb(state, spare, row, unit, sides, overlaps, filters, scales, close, kept).shape[0]
-            _start(adjoint[:n], weight, nngp)
-            slopes = _descend(adjoint, other, row, unit, sides, overlaps, filters, scales, kept)
-            _scatter_slopes(slopes, first, second, (down, right), sizes[0, 1], out, h, w)

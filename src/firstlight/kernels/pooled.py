@@ -5,10 +5,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.kernels import lanes
+from firstlight.kernels import patch_lanes, pooled_lanes
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.spec import ConvKernel
-from firstlight.kernels.tiles import Columns, Plan, Rows, inverse
+from firstlight.kernels.tiles import Columns, Plan, Rows
 
 WIDTH = 8  # second images in a block of lanes; LANES / WIDTH first ones
 
@@ -27,11 +27,11 @@ def pooled_values(plan: Plan, rows: Rows, columns: Columns) -> np.ndarray:
             first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
             second_index = np.tile(np.arange(j, j + WIDTH), height)
             found = np.empty(LANES)
-            lanes.pooled_sums(
+            pooled_lanes.pooled_sums(
                 _in_lanes(rows.patches[:, first_index]),
                 _in_lanes(second[second_index].transpose(0, 1)),
-                _norms_in_lanes(rows.squares[first_index], rows.patches),
-                _norms_in_lanes(columns.squares[second_index], rows.patches),
+                _norms_in_lanes(rows.squares[:, first_index], rows.patches),
+                _norms_in_lanes(columns.squares[:, second_index], rows.patches),
                 plan.sizes,
                 (kernel.size, kernel.padding),
                 plan.scales(dtype),
@@ -48,13 +48,11 @@ def _in_lanes(patches: Float[Tensor, "p lanes d"]) -> np.ndarray:
     return patches.mT.flatten(1).contiguous().numpy()
 
 
-def _norms_in_lanes(squares: Float[Tensor, "lanes t"], like: Tensor) -> np.ndarray:
+def _norms_in_lanes(squares: Float[Tensor, "t lanes"], like: Tensor) -> np.ndarray:
     """Norm, inverse norm and half its square, position x (slot lane)."""
-    norms = squares.sqrt()
-    inverses = inverse(norms)
-    slots = [norms.T, inverses.T, 0.5 * inverses.square().T]
-    packed: np.ndarray = np.concatenate([slot.numpy() for slot in slots], 1)
-    return np.ascontiguousarray(packed, dtype=like.numpy().dtype)
+    found = np.empty((len(squares), 3 * LANES), like.numpy().dtype)
+    patch_lanes.column_norms(squares.contiguous().numpy(), found)
+    return found
 
 
 def pooled_gradients(
@@ -73,11 +71,11 @@ def pooled_gradients(
             first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
             second_index = np.tile(np.arange(j, j + WIDTH), height)
             found = np.zeros((plan.positions, d * LANES), rows.patches.numpy().dtype)
-            lanes.pooled_slopes(
+            pooled_lanes.pooled_slopes(
                 _in_lanes(rows.patches[:, first_index]),
                 _in_lanes(second[second_index].transpose(0, 1)),
-                _norms_in_lanes(rows.squares[first_index], rows.patches),
-                _norms_in_lanes(columns.squares[second_index], rows.patches),
+                _norms_in_lanes(rows.squares[:, first_index], rows.patches),
+                _norms_in_lanes(columns.squares[:, second_index], rows.patches),
                 plan.sizes,
                 (kernel.size, kernel.padding),
                 plan.scales(rows.patches.dtype),

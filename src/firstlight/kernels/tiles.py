@@ -10,7 +10,7 @@ from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.shapes import Images
-from firstlight.kernels import lanes
+from firstlight.kernels import patch_lanes
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.spec import ConvKernel, Kernel, check_metric
 from firstlight.maths import psd_sqrt
@@ -69,36 +69,28 @@ class Plan:
         if tuple(images.shape[1:]) != self.shape:
             raise InvalidInput(f"`{name}` must hold images of {self.shape}; got {tuple(images.shape[1:])}.")
 
-    def patches(self, images: Images, dtype: torch.dtype) -> Float[Tensor, "p n d"]:
+    def patches(self, images: Images, dtype: torch.dtype) -> Float[Tensor, "p d n"]:
         """Patches in the coordinates in which M is the identity, with the kernel's factor."""
-        found = torch.empty(self.positions, len(images), self.dimension, dtype=dtype)
+        found = torch.empty(self.positions, self.dimension, len(images), dtype=dtype)
         geometry = self.kernel.geometry
-        pixels = (images.double() * self.kernel.patch_scale(self.shape[0]) ** 0.5).to(dtype)
-        pixels = F.pad(pixels, (geometry.padding[0],) * 4).contiguous()
-        lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], found.numpy())
-        return found if self.root is None else found @ self.root.to(dtype)
+        pixels = (images.permute(1, 2, 3, 0).double() * self.kernel.patch_scale(self.shape[0]) ** 0.5).to(
+            dtype
+        )
+        pixels = F.pad(pixels, (0, 0) + (geometry.padding[0],) * 4).contiguous()
+        patch_lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], found.numpy())
+        return found if self.root is None else self.root.to(dtype) @ found
 
-    def squares(self, patches: Float[Tensor, "p n d"]) -> Float[Tensor, "n t"]:
+    def squares(self, patches: Float[Tensor, "p d n"]) -> Float[Tensor, "t n"]:
         """Λ(x, x)[p, p] of all positions of all layers, zero where it is only rounding."""
-        kernel = self.kernel
-        first = torch.empty(patches.shape[1], patches.shape[0], dtype=torch.float64)
-        lanes.square_norms(patches.numpy(), first.numpy())
-        first = torch.where(first > _ZERO * first.max(), first, 0.0)
-        if not isinstance(kernel, ConvKernel):
-            return first
-        sizes = kernel.layer_sizes(*self.shape[1:])
-        layer = (first + kernel.bias_variance).reshape(len(first), 1, *sizes[0])
-        found = [layer]
-        for _ in sizes[1:]:
-            sums = F.avg_pool2d(layer, kernel.size, 1, kernel.padding) * kernel.size**2
-            layer = kernel.scale * sums + kernel.bias_variance
-            found.append(layer)
-        return torch.cat([layer.flatten(1) for layer in found], 1)
-
-
-def inverse(norms: Tensor) -> Tensor:
-    """1 / norm, and 0 for a zero patch."""
-    return torch.where(norms > 0, 1 / torch.where(norms > 0, norms, 1.0), 0.0)
+        kernel, sizes = self.kernel, self.sizes
+        found = torch.empty(int(sizes.prod(1).sum()), patches.shape[2], dtype=torch.float64)
+        first = found[: self.positions]
+        patch_lanes.square_norms(patches.numpy(), first.numpy())
+        first[first <= _ZERO * first.max()] = 0.0
+        if isinstance(kernel, ConvKernel):
+            filters = (kernel.size, kernel.padding)
+            patch_lanes.layer_squares(found.numpy(), sizes, filters, kernel.scale, kernel.bias_variance)
+        return found
 
 
 @dataclass(frozen=True)
@@ -107,19 +99,16 @@ class Rows:
 
     patches: Float[Tensor, "p rows d"]
     norms: Float[Tensor, "rows t 2"]
-    squares: Float[Tensor, "rows t"]
+    squares: Float[Tensor, "t rows"]
 
     @classmethod
     def of(cls, plan: Plan, images: Images, dtype: torch.dtype) -> "Rows":
         """Prepare up to `ROWS` images."""
         patches = plan.patches(images, dtype)
         squares = plan.squares(patches)
-        norms = squares.sqrt()
-        return cls(
-            patches,
-            torch.stack([norms, inverse(norms)], -1).to(dtype),
-            squares,
-        )
+        norms = torch.empty(len(images), len(squares), 2, dtype=dtype)
+        patch_lanes.row_norms(squares.numpy(), norms.numpy())
+        return cls(patches.mT, norms, squares)
 
 
 @dataclass(frozen=True)
@@ -128,7 +117,7 @@ class Columns:
 
     patches: Float[Tensor, "p d lanes"]
     norms: Float[Tensor, "t slots"]
-    squares: Float[Tensor, "lanes t"]
+    squares: Float[Tensor, "t lanes"]
     n: int
 
     @classmethod
@@ -137,12 +126,36 @@ class Columns:
         n = len(images)
         patches = plan.patches(F.pad(images, (0, 0) * 3 + (0, LANES - n)), dtype)
         squares = plan.squares(patches)
-        norms = squares.sqrt()
-        inverses = inverse(norms)
-        packed = torch.stack([norms, inverses, 0.5 * inverses.square()], 0)
-        return cls(
-            patches.mT.contiguous(),
-            packed.permute(2, 0, 1).flatten(1).to(dtype).contiguous(),
-            squares,
-            n,
-        )
+        norms = torch.empty(len(squares), 3 * LANES, dtype=dtype)
+        patch_lanes.column_norms(squares.numpy(), norms.numpy())
+        return cls(patches, norms, squares, n)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Single pairs x[i], z[j] in float64; every image is prepared once, for few make up most pairs."""
+
+    plan: Plan
+    first: Float[Tensor, "p d a"]
+    second: Float[Tensor, "p d b"]
+    first_squares: Float[Tensor, "t a"]
+    second_squares: Float[Tensor, "t b"]
+    i: np.ndarray
+    j: np.ndarray
+
+    @classmethod
+    def of(cls, plan: Plan, x: Tensor, z: Tensor, pairs: np.ndarray) -> "Pairs":
+        """Prepare the images of some pairs; `pairs` is one row of two indices each."""
+        some, i = np.unique(pairs[:, 0], return_inverse=True)
+        others, j = np.unique(pairs[:, 1], return_inverse=True)
+        first, second = plan.patches(x[some], torch.float64), plan.patches(z[others], torch.float64)
+        return cls(plan, first, second, plan.squares(first), plan.squares(second), i, j)
+
+    def sides(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Inner products of patches, and norms, of up to `LANES` of the pairs, padded with zeros to `LANES`."""
+        i, j = self.i[part], self.j[part]
+        products = np.zeros((self.plan.positions, LANES))
+        patch_lanes.pair_products(self.first.numpy(), self.second.numpy(), i, j, products)
+        norms = np.zeros((len(self.first_squares), 3 * LANES))
+        patch_lanes.pair_norms(self.first_squares.numpy(), self.second_squares.numpy(), i, j, norms)
+        return products, norms

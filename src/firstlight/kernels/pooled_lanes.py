@@ -1,0 +1,127 @@
+"""The inner loops of pooled kernels: one displacement of the two images after the other."""
+
+from typing import no_type_check
+
+import numpy as np
+
+from firstlight.kernels.lanes import LANES, add_sums, climb, compiled, descend, seed_adjoint
+
+
+@compiled
+@no_type_check
+def _shifted_products(first, second, shift, columns, state, h, w):
+    """Inner products of patches p of one image and p + shift of the other, on their overlap."""
+    down, right = shift
+    d = first.shape[1] // LANES
+    for r in range(h):
+        for c in range(w):
+            a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
+            b = second[(r + max(0, down)) * columns + c + max(0, right)]
+            own = state[r * w + c]
+            own[:] = 0
+            k = 0
+            while k + 3 <= d:
+                a0, a1, a2 = a[k * LANES :], a[(k + 1) * LANES :], a[(k + 2) * LANES :]
+                b0, b1, b2 = b[k * LANES :], b[(k + 1) * LANES :], b[(k + 2) * LANES :]
+                for v in range(LANES):
+                    own[v] += a0[v] * b0[v] + a1[v] * b1[v] + a2[v] * b2[v]
+                k += 3
+            while k < d:
+                a0, b0 = a[k * LANES :], b[k * LANES :]
+                for v in range(LANES):
+                    own[v] += a0[v] * b0[v]
+                k += 1
+
+
+@compiled
+@no_type_check
+def _shifted_norms(first, second, shift, sizes, sides):
+    """Products of the norms of all layers on the overlap; returns the overlaps' sizes."""
+    down, right = shift
+    overlaps = sizes - np.array([abs(down), abs(right)])
+    start, out = 0, 0
+    for layer in range(sizes.shape[0]):
+        columns = sizes[layer, 1]
+        for r in range(overlaps[layer, 0]):
+            for c in range(overlaps[layer, 1]):
+                a = first[start + (r + max(0, -down)) * columns + c + max(0, -right)]
+                b = second[start + (r + max(0, down)) * columns + c + max(0, right)]
+                own = sides[out]
+                for v in range(2 * LANES):
+                    own[v] = a[v] * b[v]
+                for v in range(2 * LANES, 3 * LANES):
+                    own[v] = b[v]
+                out += 1
+        start += sizes[layer, 0] * columns
+    return overlaps
+
+
+@compiled
+@no_type_check
+def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales, nngp, out):
+    """Sums over all pairs of last-layer positions, for `LANES` arbitrary pairs of images.
+
+    A box sum never changes the displacement of the two positions, so the pooled kernel is a sum over
+    displacements of the flatten kernel on the overlap. Arrays are position x (entry lane).
+    """
+    positions = first.shape[0]
+    state = np.empty((positions, 2 * LANES), first.dtype)
+    spare = np.empty((positions, 2 * LANES), first.dtype)
+    sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
+    unit = np.ones((first_norms.shape[0], 2), first.dtype)
+    row = np.empty(np.max(sizes) * 2 * LANES, first.dtype)
+    close = np.zeros(LANES, first.dtype)
+    tape = np.empty((0, 4 * LANES), first.dtype)
+    out[:] = 0
+    last = sizes[sizes.shape[0] - 1]
+    for down in range(1 - last[0], last[0]):
+        for right in range(1 - last[1], last[1]):
+            overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
+            h, w = overlaps[0]
+            _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
+            found = climb(state, spare, row, unit, sides, overlaps, filters, scales, close, tape)
+            add_sums(found, out, nngp)
+
+
+@compiled
+@no_type_check
+def _scatter_slopes(adjoint, first, second, shift, columns, out, h, w):
+    """Add one displacement's gradients to those of the second image's patches."""
+    down, right = shift
+    d = first.shape[1] // LANES
+    for r in range(h):
+        for c in range(w):
+            place = (r + max(0, down)) * columns + c + max(0, right)
+            a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
+            b, target, own = second[place], out[place], adjoint[r * w + c]
+            for k in range(d):
+                x, y, g = a[k * LANES :], b[k * LANES :], target[k * LANES :]
+                for v in range(LANES):
+                    g[v] += own[v] * x[v] + (own[v + 2 * LANES] + own[v + 2 * LANES]) * y[v]
+
+
+@compiled
+@no_type_check
+def pooled_slopes(first, second, first_norms, second_norms, sizes, filters, scales, nngp, weight, out):
+    """Gradients of pooled kernels by the second images' patches, position x (entry lane), added to `out`."""
+    positions, everywhere = first.shape[0], first_norms.shape[0]
+    state = np.empty((positions, 2 * LANES), first.dtype)
+    spare = np.empty((positions, 2 * LANES), first.dtype)
+    sides = np.empty((everywhere, 3 * LANES), first.dtype)
+    unit = np.ones((everywhere, 2), first.dtype)
+    row = np.empty(np.max(sizes) * 3 * LANES, first.dtype)
+    close = np.zeros(LANES, first.dtype)
+    tape = np.empty((everywhere, 4 * LANES), first.dtype)
+    adjoint = np.empty((positions, 3 * LANES), first.dtype)
+    other = np.empty((positions, 3 * LANES), first.dtype)
+    last = sizes[sizes.shape[0] - 1]
+    for down in range(1 - last[0], last[0]):
+        for right in range(1 - last[1], last[1]):
+            overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
+            h, w = overlaps[0]
+            kept = tape[: np.sum(overlaps[:, 0] * overlaps[:, 1])]
+            _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
+            n = climb(state, spare, row, unit, sides, overlaps, filters, scales, close, kept).shape[0]
+            seed_adjoint(adjoint[:n], weight, nngp)
+            slopes = descend(adjoint, other, row, unit, sides, overlaps, filters, scales, kept)
+            _scatter_slopes(slopes, first, second, (down, right), sizes[0, 1], out, h, w)
