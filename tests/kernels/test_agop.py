@@ -20,8 +20,9 @@ def images(n: int, c: int, h: int, w: int, seed: int) -> torch.Tensor:
 
 
 def random_metric(d: int, seed: int) -> torch.Tensor:
+    """Well conditioned: patches that a metric makes nearly parallel have slopes that no arithmetic can tell."""
     factor = torch.randn(d, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    return factor @ factor.T / d
+    return factor @ factor.T / d + 0.3 * torch.eye(d)
 
 
 def off(found: torch.Tensor, expected: torch.Tensor) -> float:
@@ -47,7 +48,7 @@ def cases(draw):
     size = draw(st.integers(1, 3))
     readout = draw(st.sampled_from(["flatten", "gap"]))
     depth, stride = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    padding = draw(st.integers(0, (size - 1) // 2)) if readout == "flatten" or depth == 1 else 0
+    padding = draw(st.integers(0, (size - 1) // 2))
     least = stride * (depth - 1) * (size - 1 - 2 * padding) + size - 2 * padding
     h, w = (max(1, least) + draw(st.integers(0, 2)) for _ in range(2))
     kernel = ConvKernel(
@@ -71,12 +72,15 @@ def test_gradient_outer_products_equal_automatic_differentiation(case):
     alpha = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     metric = random_metric(c * kernel.size**2, seed) if with_metric else None
     slow = expected(kernel, x, alpha, z, metric)
-    assert off(kernel_agop(x, alpha, z, kernel=kernel, metric=metric, dtype=torch.float64), slow) < EXACT
-    assert off(kernel_agop(x, alpha, z, kernel=kernel, metric=metric), slow) < SINGLE
+    for engine in ("compiled", "tensors"):
+        found = partial(kernel_agop, x, alpha, z, kernel=kernel, metric=metric, engine=engine)
+        assert off(found(dtype=torch.float64), slow) < EXACT
+        assert off(found(), slow) < SINGLE
 
 
+@pytest.mark.parametrize("engine", ["compiled", "tensors"])
 @pytest.mark.parametrize("readout", ["flatten", "gap"])
-def test_empty_borders_duplicates_and_the_centres_themselves_are_defined(readout):
+def test_empty_borders_duplicates_and_the_centres_themselves_are_defined(readout, engine):
     x = images(6, 1, 9, 9, 3).abs()
     x[:, :, :3] = 0
     x[:, :, :, :2] = 0
@@ -84,22 +88,22 @@ def test_empty_borders_duplicates_and_the_centres_themselves_are_defined(readout
     alpha = torch.randn(6, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     kernel = ConvKernel(depth=2, readout=readout)
     slow = expected(kernel, x, alpha, x)
-    assert off(kernel_agop(x, alpha, kernel=kernel, dtype=torch.float64), slow) < EXACT
-    assert off(kernel_agop(x, alpha, kernel=kernel), slow) < SINGLE
+    assert off(kernel_agop(x, alpha, kernel=kernel, engine=engine, dtype=torch.float64), slow) < EXACT
+    assert off(kernel_agop(x, alpha, kernel=kernel, engine=engine), slow) < SINGLE
 
 
+@pytest.mark.parametrize("engine", ["compiled", "tensors"])
 @pytest.mark.parametrize("distance", [1e-1, 3e-2, 1e-2, 1e-3, 5e-4])
-def test_near_duplicates_do_not_spoil_the_gradient(distance):
+def test_near_duplicates_do_not_spoil_the_gradient(distance, engine):
     x = images(3, 2, 8, 8, 0)
     z = x + distance * images(3, 2, 8, 8, 1)
     alpha = torch.randn(3, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     kernel = ConvKernel(depth=3)
     slow = expected(kernel, x, alpha, z)
     # a direction between points at this distance is known to eps / distance² of the cosine
-    assert (
-        off(kernel_agop(x, alpha, z, kernel=kernel, dtype=torch.float64), slow) < EXACT + 1e-14 / distance**2
-    )
-    assert off(kernel_agop(x, alpha, z, kernel=kernel), slow) < SINGLE
+    exact = kernel_agop(x, alpha, z, kernel=kernel, engine=engine, dtype=torch.float64)
+    assert off(exact, slow) < EXACT + 1e-14 / distance**2
+    assert off(kernel_agop(x, alpha, z, kernel=kernel, engine=engine), slow) < SINGLE
 
 
 @given(st.sampled_from(["laplace", "gaussian"]), st.booleans(), st.integers(0, 99))
@@ -138,9 +142,3 @@ def test_the_result_is_positive_semidefinite_although_gradients_are_float32():
     found = kernel_agop(x, alpha, kernel=ConvKernel(depth=1), metric=metric)
     values = torch.linalg.eigvalsh(found)
     assert values[0] > -1e-14 * values[-1]
-
-
-def test_gradients_that_would_be_wrong_are_refused_by_name():
-    x = images(2, 1, 5, 5, 0)
-    with pytest.raises(InvalidInput, match="padding=0"):
-        kernel_agop(x, torch.ones(2, 1), kernel=ConvKernel(depth=2, padding=1, readout="gap"))

@@ -72,8 +72,9 @@ def test_every_kernel_equals_the_recursion_with_all_pairs_of_positions(case):
     # opposite images have a kernel of 0; what rounding may be is measured by K(x, x)
     size = float(expected(kernel, z[:1], z[:1], metric).max() + slow.abs().max())
     for dtype, bound in ((torch.float64, EXACT), (torch.float32, SINGLE)):
-        fast = gram(x, z, kernel=kernel, metric=metric, dtype=dtype)
-        assert float((fast - slow).abs().max()) < bound * size
+        for engine in ("compiled", "tensors"):
+            fast = gram(x, z, kernel=kernel, metric=metric, dtype=dtype, engine=engine)
+            assert float((fast - slow).abs().max()) < bound * size
 
 
 @pytest.mark.parametrize("readout", ["flatten", "gap"])
@@ -103,11 +104,12 @@ def test_digits_with_empty_borders_and_duplicates_keep_their_digits(readout):
     assert (gram(x, kernel=kernel)[5] == 0).all()
 
 
+@pytest.mark.parametrize("readout", ["flatten", "gap"])
 @pytest.mark.parametrize("distance", [1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5])
-def test_near_duplicates_in_float32_are_as_good_as_in_float64(distance):
+def test_near_duplicates_in_float32_are_as_good_as_in_float64(distance, readout):
     x = images(3, 2, 8, 8, 0)
     z = x + distance * images(3, 2, 8, 8, 1)
-    kernel = ConvKernel(depth=3)
+    kernel = ConvKernel(depth=3, readout=readout)
     slow = expected(kernel, x, z)
     # the angle of nearly parallel patches is known to eps / angle, whoever computes it; some of the patches
     # are a hundred times closer than the images
@@ -162,6 +164,20 @@ def test_grams_are_symmetric_positive_semidefinite_and_indifferent_to_threads():
     one, two = gram(x, kernel=kernel, n_jobs=1), gram(x, kernel=kernel, n_jobs=2)
     assert torch.equal(one, two)
     assert torch.linalg.eigvalsh(gram(x, kernel=kernel, dtype=torch.float64))[0] > 0
+
+
+def test_the_tensor_engine_agrees_with_the_compiled_one_on_more_images_than_a_tile():
+    x = images(40, 2, 7, 7, 0)
+    x[35], x[20] = x[1], x[2] + 1e-3 * x[3]
+    for kernel in (ConvKernel(depth=2), ConvKernel(depth=2, readout="gap")):
+        compiled = gram(x, kernel=kernel, engine="compiled", dtype=torch.float64)
+        assert off(gram(x, kernel=kernel, engine="tensors", dtype=torch.float64), compiled) < EXACT
+        assert off(gram(x, kernel=kernel, engine="tensors"), compiled) < SINGLE
+
+
+def test_an_engine_that_does_not_exist_is_refused():
+    with pytest.raises(InvalidInput, match="compiled"):
+        gram(images(2, 1, 4, 4, 0), kernel=ConvKernel(depth=1), engine="steam")
 
 
 def test_a_memory_mapped_matrix_is_filled_in_place(tmp_path):

@@ -17,6 +17,7 @@ from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.pooled import pooled_gradients
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
+from firstlight.kernels.tensors import tensor_gradients, tensor_slopes, uses_tensors
 from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
 
 MEMORY = 64 << 20  # bytes of gradients that are held at a time, per thread
@@ -33,6 +34,7 @@ def kernel_agop(
     kernel: Kernel,
     metric: Float[Tensor, "d d"] | None = None,
     dtype: torch.dtype = torch.float32,
+    engine: str = "auto",
     n_jobs: int | None = None,
     show: bool | None = None,
 ) -> Float[Tensor, "d d"]:
@@ -48,7 +50,7 @@ def kernel_agop(
     ----------
     centres, alpha : images of the predictor and their coefficients, one column per output.
     points : where gradients are taken; the centres by default.
-    kernel, metric, dtype, n_jobs, show : as for :func:`firstlight.kernels.gram`.
+    kernel, metric, dtype, engine, n_jobs, show : as for :func:`firstlight.kernels.gram`.
 
     Returns
     -------
@@ -64,23 +66,18 @@ def kernel_agop(
             f"`alpha` must hold one finite row for each of the {len(centres)} centres; "
             f"got the shape {tuple(alpha.shape)}."
         )
-    if isinstance(kernel, ConvKernel) and kernel.readout == "gap" and kernel.padding and kernel.depth > 1:
-        # a padded layer's norms reach beyond the overlap of the displaced images; values do not need them
-        raise InvalidInput(
-            "gradients of a pooled kernel of several layers need padding=0; "
-            f'got padding={kernel.padding}. Use padding=0, or readout="flatten".'
-        )
+    on_tensors = uses_tensors(engine, kernel) or _reaches_out(kernel)
     if isinstance(kernel, PatchKernel):
         dtype = torch.float64  # differences of close patches are all that matters here
     if len(centres) * len(points) * plan.positions < FEW_TERMS:
         dtype = torch.float64  # with so few terms nothing averages the rounding of one small angle
-    task = _Task(plan, centres, points, alpha, dtype)
+    task = _Task(plan, centres, points, alpha, dtype, on_tensors)
     total = torch.zeros(plan.dimension, plan.dimension, dtype=torch.float64)
     starts = range(0, len(points), task.width)
     with (
         single_thread(),
         progress("Gradients", total=len(points), unit="images", show=show) as bar,
-        ThreadPoolExecutor(min(n_jobs or default_jobs(), len(starts))) as pool,
+        ThreadPoolExecutor(1 if on_tensors else min(n_jobs or default_jobs(), len(starts))) as pool,
     ):
         for done, part in enumerate(pool.map(task.outer_products, starts), 1):
             total += part
@@ -100,6 +97,7 @@ class _Task:
     points: Tensor
     alpha: Tensor
     dtype: torch.dtype
+    on_tensors: bool
 
     @property
     def width(self) -> int:
@@ -114,7 +112,9 @@ class _Task:
         bands = []
         for j in range(start, stop, LANES):
             columns = Columns.of(plan, self.points[j : min(j + LANES, stop)], self.dtype)
-            bands.append(_Gradients(plan, columns, self.points[j : j + columns.n], n_outputs))
+            bands.append(
+                _Gradients(plan, columns, self.points[j : j + columns.n], n_outputs, self.on_tensors)
+            )
         for i in range(0, len(self.centres), ROWS):
             images = self.centres[i : i + ROWS]
             rows = Rows.of(plan, images, self.dtype)
@@ -127,8 +127,11 @@ class _Task:
 class _Gradients:
     """Gradients of all outputs at up to `LANES` points, while the centres pass by."""
 
-    def __init__(self, plan: Plan, columns: Columns, points: Tensor, n_outputs: int) -> None:
+    def __init__(
+        self, plan: Plan, columns: Columns, points: Tensor, n_outputs: int, on_tensors: bool
+    ) -> None:
         self.plan, self.columns, self.points, self.n_outputs = plan, columns, points, n_outputs
+        self.on_tensors = on_tensors
         dtype = columns.patches.dtype
         width = n_outputs * plan.dimension
         self.inner = torch.zeros(plan.positions, LANES, width, dtype=dtype)
@@ -137,7 +140,8 @@ class _Gradients:
     def add(self, rows: Rows, images: Tensor, alpha: Tensor) -> None:
         """Let one tile of centres contribute."""
         if isinstance(self.plan.kernel, ConvKernel) and self.plan.kernel.readout == "gap":
-            self.inner += pooled_gradients(self.plan, rows, self.columns, alpha)
+            pooled = tensor_gradients if self.on_tensors else pooled_gradients
+            self.inner += pooled(self.plan, rows, self.columns, alpha)
             return
         by_product, by_norm = self._slopes(rows, images, alpha)
         for start in range(0, self.plan.positions, CHUNK):
@@ -151,18 +155,10 @@ class _Gradients:
         plan, kernel = self.plan, self.plan.kernel
         if isinstance(kernel, PatchKernel):
             return self._patch_slopes(kernel, rows)
-        dtype = rows.patches.dtype
-        products = torch.bmm(rows.patches, self.columns.patches)
-        norms = torch.empty_like(products)
-        close = np.empty(products.shape[1:], products.numpy().dtype)
-        lanes.flatten_slopes(
-            products.numpy(), norms.numpy(), rows.norms.numpy(), self.columns.norms.numpy(), plan.sizes,
-            (kernel.size, kernel.padding), plan.scales(dtype), kernel.kind == "nngp",
-            close.dtype.type(1 / plan.last), close,
-        )  # fmt: skip
-        if dtype == torch.float32:
-            share = CLOSE_SHARE * rows.norms.shape[1]
-            again = np.argwhere(close[:, : self.columns.n] > share)
+        slopes = tensor_slopes if self.on_tensors else _compiled_slopes
+        products, norms, close = slopes(plan, rows, self.columns)
+        if rows.patches.dtype == torch.float32:
+            again = np.argwhere(close[:, : self.columns.n] > CLOSE_SHARE)
             products[:, again[:, 0], again[:, 1]] = 0.0
             norms[:, again[:, 0], again[:, 1]] = 0.0
             for start in range(0, len(again), LANES):
@@ -210,3 +206,25 @@ class _Gradients:
             flat = gradients.reshape(-1, d).double()  # float32 would leave negative eigenvalues
             total += flat.T @ flat
         return total
+
+
+def _compiled_slopes(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor, np.ndarray]:
+    """Derivatives of flatten kernels as :func:`firstlight.kernels.tensors.tensor_slopes` gives them."""
+    kernel = plan.kernel
+    assert isinstance(kernel, ConvKernel)
+    products = torch.bmm(rows.patches, columns.patches)
+    norms = torch.empty_like(products)
+    close = np.empty(products.shape[1:], products.numpy().dtype)
+    lanes.flatten_slopes(
+        products.numpy(), norms.numpy(), rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
+        (kernel.size, kernel.padding), plan.scales(rows.patches.dtype), kernel.kind == "nngp",
+        close.dtype.type(1 / plan.last), close,
+    )  # fmt: skip
+    return products, norms, close / rows.norms.shape[1]
+
+
+def _reaches_out(kernel: Kernel) -> bool:
+    """Whether norms reach beyond the overlap of two displaced images, where the compiled loops do not look."""
+    if not isinstance(kernel, ConvKernel):
+        return False
+    return kernel.readout == "gap" and kernel.padding > 0 and kernel.depth > 1

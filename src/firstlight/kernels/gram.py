@@ -15,8 +15,9 @@ from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
 from firstlight.kernels import lanes
 from firstlight.kernels.lanes import LANES
-from firstlight.kernels.pooled import pooled_values
+from firstlight.kernels.pooled import exact_pooled_values, pooled_values
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
+from firstlight.kernels.tensors import tensor_values, uses_tensors
 from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
@@ -32,6 +33,7 @@ def gram(
     metric: Float[Tensor, "d d"] | None = None,
     dtype: torch.dtype = torch.float32,
     out: np.ndarray | None = None,
+    engine: str = "auto",
     n_jobs: int | None = None,
     show: bool | None = None,
 ) -> Float[Tensor, "n m"]:
@@ -45,6 +47,7 @@ def gram(
         column); the identity by default. Applied as :math:`M^{1/2}` to the patches.
     dtype : torch.float32 (1e-6 relative; pairs that would lose digits are done in float64) or torch.float64.
     out : where to write, for instance ``numpy.memmap``, if the matrix exceeds the memory.
+    engine : "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where there is one.
     n_jobs : threads; default :func:`firstlight.core.parallel.default_jobs`. The bits do not depend on it.
     show : force the progress bar on or off.
 
@@ -69,21 +72,22 @@ def gram(
     if out is not None and out.shape != shape:
         raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
     target = np.empty(shape) if out is None else out
-    tile = _tile_values(plan)
-    jobs = _Jobs(plan, x, second, symmetric, dtype)
+    on_tensors = uses_tensors(engine, kernel)
+    tile = _tile_values(plan, on_tensors)
+    jobs = _Jobs(plan, x, second, symmetric, dtype, min(BAND, len(second)) if on_tensors else LANES)
     done = 0
     with (
         single_thread(),
         progress("Kernel", total=jobs.total, unit="pairs", show=show) as bar,
-        ThreadPoolExecutor(n_jobs or default_jobs()) as pool,
+        ThreadPoolExecutor(1 if on_tensors else n_jobs or default_jobs()) as pool,
     ):
         for band in jobs.bands():
-            columns = [Columns.of(plan, second[j : j + LANES], dtype) for j in band]
+            columns = [Columns.of(plan, second[j : j + jobs.width], dtype, jobs.width) for j in band]
 
             def work(i: int, band: range = band, columns: list[Columns] = columns) -> np.ndarray:
                 rows, again = Rows.of(plan, x[i : i + ROWS], dtype), [np.empty((0, 2), int)]
                 for j, lane in zip(band, columns, strict=True):
-                    if not (symmetric and j + LANES <= i):
+                    if not (symmetric and j + jobs.width <= i):
                         values, doubtful = tile(rows, lane)
                         target[i : i + ROWS, j : j + lane.n] = values[:, : lane.n]
                         again.append(np.argwhere(doubtful[:, : lane.n]) + np.array([i, j]))
@@ -92,7 +96,7 @@ def gram(
             doubtful = []
             for again in pool.map(work, jobs.rows_of(band)):
                 doubtful.append(again)
-                done += ROWS * len(band) * LANES
+                done += ROWS * len(band) * jobs.width
                 bar.update(completed=min(done, jobs.total))
                 report_fraction(min(done / jobs.total, 1.0))
             jobs.repeat(np.concatenate(doubtful), target, pool)
@@ -114,15 +118,16 @@ class _Jobs:
     z: Tensor
     symmetric: bool
     dtype: torch.dtype
+    width: int  # images on the second side of a tile
 
     @property
     def total(self) -> int:
         n, m = len(self.x), len(self.z)
-        return n * (n + LANES) // 2 if self.symmetric else n * m
+        return n * (n + self.width) // 2 if self.symmetric else n * m
 
     def bands(self) -> Iterator[range]:
         for start in range(0, len(self.z), BAND):
-            yield range(start, min(start + BAND, len(self.z)), LANES)
+            yield range(start, min(start + BAND, len(self.z)), self.width)
 
     def repeat(self, pairs: np.ndarray, target: np.ndarray, pool: ThreadPoolExecutor) -> None:
         """Do single pairs again in float64; the upper triangle is enough if symmetric."""
@@ -134,26 +139,30 @@ class _Jobs:
         def work(start: int) -> None:
             some = pairs[start : start + AGAIN]
             i, j = some.T
-            target[i, j] = exact_values(Pairs.of(self.plan, self.x, self.z, some)) / self.plan.last
+            target[i, j] = exact_values(Pairs.of(self.plan, self.x, self.z, some))
 
         list(pool.map(work, range(0, len(pairs), AGAIN)))
 
     def rows_of(self, band: range) -> range:
-        stop = min(band[-1] + LANES, len(self.x)) if self.symmetric else len(self.x)
+        stop = min(band[-1] + self.width, len(self.x)) if self.symmetric else len(self.x)
         return range(0, stop, ROWS)
 
 
 Tile = Callable[[Rows, Columns], tuple[np.ndarray, np.ndarray]]
 
 
-def _tile_values(plan: Plan) -> Tile:
+def _tile_values(plan: Plan, on_tensors: bool) -> Tile:
     """Values of a tile, and which of them float32 could not tell."""
     kernel = plan.kernel
     if isinstance(kernel, PatchKernel):
         return lambda rows, columns: _certain(patch_values(plan, rows, columns)[0].mean(0).numpy())
-    if kernel.readout == "gap":
-        return lambda rows, columns: _certain(pooled_values(plan, rows, columns))
-    return lambda rows, columns: _flatten_values(plan, rows, columns)
+    compiled = pooled_values if kernel.readout == "gap" else _flatten_values
+    values = tensor_values if on_tensors else compiled
+    return lambda rows, columns: _doubted(*values(plan, rows, columns), rows.patches.dtype)
+
+
+def _doubted(values: np.ndarray, close: np.ndarray, dtype: torch.dtype) -> tuple[np.ndarray, np.ndarray]:
+    return values, close > (CLOSE_SHARE if dtype == torch.float32 else np.inf)
 
 
 def _certain(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -171,14 +180,15 @@ def _flatten_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarra
         products, rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
         (kernel.size, kernel.padding), plan.scales(dtype), kernel.kind == "nngp", out, close,
     )  # fmt: skip
-    doubtful = close > (CLOSE_SHARE * rows.norms.shape[1] if dtype == torch.float32 else np.inf)
-    return out / plan.last, doubtful
+    return out / plan.last, close / rows.norms.shape[1]
 
 
 def exact_values(pairs: Pairs) -> np.ndarray:
-    """Sums over positions of single pairs of images, in float64."""
+    """Values of single pairs of images in float64."""
     plan, kernel = pairs.plan, pairs.plan.kernel
     assert isinstance(kernel, ConvKernel)
+    if kernel.readout == "gap":
+        return exact_pooled_values(pairs)
     n = len(pairs.i)
     out = np.empty(n + LANES)
     for start in range(0, n, LANES):
@@ -187,7 +197,7 @@ def exact_values(pairs: Pairs) -> np.ndarray:
             products, norms, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
             kernel.kind == "nngp", out[start : start + LANES],
         )  # fmt: skip
-    return out[:n]
+    return out[:n] / plan.last
 
 
 def patch_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor]:

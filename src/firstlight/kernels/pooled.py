@@ -8,39 +8,70 @@ from torch import Tensor
 from firstlight.kernels import patch_lanes, pooled_lanes
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.spec import ConvKernel
-from firstlight.kernels.tiles import Columns, Plan, Rows
+from firstlight.kernels.tiles import Columns, Pairs, Plan, Rows
 
 WIDTH = 8  # second images in a block of lanes; LANES / WIDTH first ones
 
 
-def pooled_values(plan: Plan, rows: Rows, columns: Columns) -> np.ndarray:
-    """Values of a tile. Every lane is a pair of its own, so small sets of images fill the lanes too."""
-    kernel = plan.kernel
-    assert isinstance(kernel, ConvKernel)
-    dtype = rows.patches.dtype
+def pooled_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a tile, and the share of cosines close to 1; every lane is a pair of its own, so small sets fill them."""
     n = rows.patches.shape[1]
     second = columns.patches.permute(2, 0, 1)
-    out = np.zeros((n, LANES))
+    out, close = np.zeros((n, LANES)), np.zeros((n, LANES))
     height = LANES // WIDTH
     for i in range(0, n, height):
         for j in range(0, columns.n, WIDTH):
             first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
             second_index = np.tile(np.arange(j, j + WIDTH), height)
-            found = np.empty(LANES)
-            pooled_lanes.pooled_sums(
-                _in_lanes(rows.patches[:, first_index]),
-                _in_lanes(second[second_index].transpose(0, 1)),
-                _norms_in_lanes(rows.squares[:, first_index], rows.patches),
-                _norms_in_lanes(columns.squares[:, second_index], rows.patches),
-                plan.sizes,
-                (kernel.size, kernel.padding),
-                plan.scales(dtype),
-                kernel.kind == "nngp",
-                found,
+            found = _pooled(
+                plan,
+                rows.patches[:, first_index],
+                second[second_index].transpose(0, 1),
+                rows.squares[:, first_index],
+                columns.squares[:, second_index],
             )
-            block = found.reshape(height, WIDTH)[: n - i]
-            out[i : i + height, j : j + WIDTH] = block / plan.last**2
-    return out
+            for target, values in zip((out, close), found, strict=True):
+                target[i : i + height, j : j + WIDTH] = values.reshape(height, WIDTH)[: n - i]
+    return out, close
+
+
+def exact_pooled_values(pairs: Pairs) -> np.ndarray:
+    """Values of single pairs of images in float64."""
+    found = np.empty(len(pairs.i) + LANES)
+    for start in range(0, len(pairs.i), LANES):
+        lanes = np.minimum(np.arange(start, start + LANES), len(pairs.i) - 1)
+        i, j = pairs.i[lanes], pairs.j[lanes]
+        found[start : start + LANES], _ = _pooled(
+            pairs.plan, pairs.first.mT[:, i], pairs.second.mT[:, j], pairs.first_squares[:, i],
+            pairs.second_squares[:, j],
+        )  # fmt: skip
+    return found[: len(pairs.i)]
+
+
+def _pooled(
+    plan: Plan,
+    first: Float[Tensor, "p lanes d"],
+    second: Float[Tensor, "p lanes d"],
+    first_squares: Float[Tensor, "t lanes"],
+    second_squares: Float[Tensor, "t lanes"],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values of `LANES` pairs, and the weighted share of cosines close to 1 where the images are not displaced."""
+    kernel = plan.kernel
+    assert isinstance(kernel, ConvKernel)
+    found, close = np.empty(LANES), np.empty(LANES)
+    pooled_lanes.pooled_sums(
+        _in_lanes(first),
+        _in_lanes(second),
+        _norms_in_lanes(first_squares, first),
+        _norms_in_lanes(second_squares, first),
+        plan.sizes,
+        (kernel.size, kernel.padding),
+        plan.scales(first.dtype),
+        kernel.kind == "nngp",
+        found,
+        close,
+    )
+    return found / plan.last**2, close / len(first_squares)
 
 
 def _in_lanes(patches: Float[Tensor, "p lanes d"]) -> np.ndarray:

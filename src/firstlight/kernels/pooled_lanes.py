@@ -58,11 +58,12 @@ def _shifted_norms(first, second, shift, sizes, sides):
 
 @compiled
 @no_type_check
-def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales, nngp, out):
+def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales, nngp, out, close):
     """Sums over all pairs of last-layer positions, for `LANES` arbitrary pairs of images.
 
     A box sum never changes the displacement of the two positions, so the pooled kernel is a sum over
-    displacements of the flatten kernel on the overlap. Arrays are position x (entry lane).
+    displacements of the flatten kernel on the overlap. Arrays are position x (entry lane). `close` receives the
+    weight of cosines close to 1 without displacement, where nearly identical images show.
     """
     positions = first.shape[0]
     state = np.empty((positions, 2 * LANES), first.dtype)
@@ -70,7 +71,7 @@ def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales
     sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
     unit = np.ones((first_norms.shape[0], 2), first.dtype)
     row = np.empty(np.max(sizes) * 2 * LANES, first.dtype)
-    close = np.zeros(LANES, first.dtype)
+    near = np.zeros(LANES, first.dtype)
     tape = np.empty((0, 4 * LANES), first.dtype)
     out[:] = 0
     last = sizes[sizes.shape[0] - 1]
@@ -78,9 +79,12 @@ def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales
         for right in range(1 - last[1], last[1]):
             overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
             h, w = overlaps[0]
+            near[:] = 0
             _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
-            found = climb(state, spare, row, unit, sides, overlaps, filters, scales, close, tape)
+            found = climb(state, spare, row, unit, sides, overlaps, filters, scales, near, tape)
             add_sums(found, out, nngp)
+            if down == 0 and right == 0:
+                close[:] = near
 
 
 @compiled

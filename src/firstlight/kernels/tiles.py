@@ -121,12 +121,12 @@ class Columns:
     n: int
 
     @classmethod
-    def of(cls, plan: Plan, images: Images, dtype: torch.dtype) -> "Columns":
-        """Prepare up to `LANES` images."""
+    def of(cls, plan: Plan, images: Images, dtype: torch.dtype, width: int = LANES) -> "Columns":
+        """Prepare up to `width` images."""
         n = len(images)
-        patches = plan.patches(F.pad(images, (0, 0) * 3 + (0, LANES - n)), dtype)
+        patches = plan.patches(F.pad(images, (0, 0) * 3 + (0, width - n)), dtype)
         squares = plan.squares(patches)
-        norms = torch.empty(len(squares), 3 * LANES, dtype=dtype)
+        norms = torch.empty(len(squares), 3 * width, dtype=dtype)
         patch_lanes.column_norms(squares.numpy(), norms.numpy())
         return cls(patches, norms, squares, n)
 
