@@ -3,6 +3,7 @@
 # what a kernel is, its matrices, and the gradients of its predictors
 from firstlight.kernels.agop import kernel_agop
 from firstlight.kernels.gram import gram
+from firstlight.kernels.parts import gram_in_parts, stored_gram
 
 # predictors, and the metric they learn
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
@@ -19,10 +20,12 @@ __all__ = [
     "Rounds",
     "conjugate_gradients",
     "gram",
+    "gram_in_parts",
     "kernel_agop",
     "kernel_from",
     "learn_metric",
     "median_bandwidth",
     "random_filters",
     "solve_ridge",
+    "stored_gram",
 ]

@@ -14,7 +14,7 @@ WIDTH = 8  # second images in a block of lanes; LANES / WIDTH first ones
 
 
 def pooled_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a tile, and the share of cosines close to 1; every lane is a pair of its own, so small sets fill them."""
+    """Values of a tile, and shares of close cosines; every lane is a pair of its own, so small sets fill the lanes."""
     n = rows.patches.shape[1]
     second = columns.patches.permute(2, 0, 1)
     out, close = np.zeros((n, LANES)), np.zeros((n, LANES))

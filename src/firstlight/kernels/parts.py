@@ -1,0 +1,153 @@
+"""Gram matrices that outlive a killed process and may be spread over machines: part by part."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.files import whole_file
+from firstlight.core.parallel import default_jobs, map_tasks
+from firstlight.core.shapes import Images
+from firstlight.kernels.gram import BAND, gram
+from firstlight.kernels.spec import Kernel
+from firstlight.kernels.tiles import Plan
+from firstlight.store import RunSpec, Store
+
+AHEAD = 4  # parts per worker between two writes: what a killed process may lose
+
+Block = tuple[int, int]
+
+
+def gram_in_parts(
+    x: Images,
+    z: Float[Tensor, "m _c _h _w"] | None = None,
+    *,
+    kernel: Kernel,
+    folder: Path,
+    metric: Float[Tensor, "d d"] | None = None,
+    dtype: torch.dtype = torch.float32,
+    part: int = 2 * BAND,
+    out: np.ndarray | None = None,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> Float[Tensor, "n m"]:
+    """Kernel matrix as :func:`firstlight.kernels.gram` gives it, every finished part kept in `folder`.
+
+    A second call with the same arguments goes on where the first was stopped. Parts are tasks of
+    :func:`firstlight.core.parallel.map_tasks`: inside :func:`firstlight.core.parallel.on_cluster` they run on
+    that cluster, and only this process writes.
+
+    Parameters
+    ----------
+    x, z, kernel, metric, dtype, out, show : as for :func:`firstlight.kernels.gram`.
+    folder : where the parts lie; one folder for one matrix. :func:`stored_gram` chooses it by content.
+    part : images on a side of a part.
+    n_jobs : processes side by side.
+    """
+    if part < 1:
+        raise InvalidInput(f"`part` must be at least 1; got part={part}.")
+    plan = Plan.of(kernel, x, metric)
+    if z is not None:
+        plan.check(z, "z")
+    shape = (len(x), len(x if z is None else z))
+    if out is not None and out.shape != shape:
+        raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
+    target = np.empty(shape) if out is None else out
+    blocks = list(_blocks(shape, part, symmetric=z is None))
+    compute = partial(_part, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype, part=part)
+    missing = [block for block in blocks if not _file(folder, block).exists()]
+    group = AHEAD * (n_jobs or default_jobs())
+    for start in range(0, len(missing), group):
+        some = missing[start : start + group]
+        label = f"Kernel, part {len(blocks) - len(missing) + start + 1} of {len(blocks)}"
+        for block, values in zip(
+            some, map_tasks(compute, some, label=label, n_jobs=n_jobs, show=show), strict=True
+        ):
+            with whole_file(_file(folder, block)) as path, path.open("wb") as file:
+                np.save(file, values)
+    for i, j in blocks:
+        values = np.load(_file(folder, (i, j)), allow_pickle=False)
+        target[i : i + part, j : j + part] = values
+        if z is None:
+            target[j : j + part, i : i + part] = values.T
+    return torch.from_numpy(target)
+
+
+def stored_gram(
+    x: Images,
+    z: Float[Tensor, "m _c _h _w"] | None = None,
+    *,
+    kernel: Kernel,
+    metric: Float[Tensor, "d d"] | None = None,
+    dtype: torch.dtype = torch.float32,
+    store: Store | None = None,
+    part: int = 2 * BAND,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> Float[Tensor, "n m"]:
+    """Kernel matrix from the store; computed part by part and kept there if it is not yet known.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from firstlight.kernels import ConvKernel
+    >>> images, store = torch.ones(2, 1, 4, 4), Store(Path(tempfile.mkdtemp()))
+    >>> stored_gram(images, kernel=ConvKernel(depth=1), store=store, n_jobs=1).shape
+    torch.Size([2, 2])
+    >>> len(store.ids())
+    1
+    """
+    Plan.of(kernel, x, metric)
+    config = {"kernel": asdict(kernel), "dtype": str(dtype).removeprefix("torch.")}
+    spec = RunSpec(what="gram", config=config, data=_fingerprint(x, z, metric))
+    compute = partial(gram_in_parts, x, z, kernel=kernel, metric=metric, dtype=dtype, part=part)
+    run = (store or Store()).fetch_or_run(
+        spec, lambda folder: compute(folder=folder, n_jobs=n_jobs, show=show)
+    )
+    found: Tensor = run.result
+    return found
+
+
+def _blocks(shape: tuple[int, int], part: int, *, symmetric: bool) -> Iterator[Block]:
+    for i in range(0, shape[0], part):
+        yield from ((i, j) for j in range(i if symmetric else 0, shape[1], part))
+
+
+def _file(folder: Path, block: Block) -> Path:
+    return folder / f"part-{block[0]}-{block[1]}.npy"
+
+
+def _part(
+    block: Block,
+    x: Tensor,
+    z: Tensor | None,
+    kernel: Kernel,
+    metric: Tensor | None,
+    dtype: torch.dtype,
+    part: int,
+) -> np.ndarray:
+    i, j = block
+    first = x[i : i + part]
+    second = None if z is None and i == j else (x if z is None else z)[j : j + part]
+    found: np.ndarray = gram(
+        first, second, kernel=kernel, metric=metric, dtype=dtype, n_jobs=1, show=False
+    ).numpy()
+    return found
+
+
+def _fingerprint(*tensors: Tensor | None) -> str:
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        if tensor is None:
+            digest.update(b"none")
+            continue
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().contiguous().numpy().tobytes())
+    return digest.hexdigest()
