@@ -1,12 +1,15 @@
 """What this machine is: recorded with every run, printed by `firstlight doctor`."""
 
+import math
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from firstlight.core.errors import InvalidInput
 from firstlight.core.version import NUMERICS, __version__
 
 
@@ -57,3 +60,20 @@ def environment() -> dict[str, str | int]:
         "cores": os.cpu_count() or 1,
         **package_versions(),
     }
+
+
+def free_memory() -> int:
+    """Bytes of memory that can be had without swapping: `FIRSTLIGHT_MEMORY_GB` if given, else what the system says."""
+    given = os.environ.get("FIRSTLIGHT_MEMORY_GB", "")
+    if given:
+        try:
+            wanted = float(given)
+        except ValueError:
+            wanted = math.nan
+        if not wanted > 0:
+            raise InvalidInput(f"`FIRSTLIGHT_MEMORY_GB` must be a positive number; got {given!r}.")
+        return int(wanted * 1e9)
+    with suppress(OSError, ValueError, IndexError):
+        found = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
+        return int(found) * 1024
+    return 4 << 30  # a system that does not say: assume little

@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor
 
 from firstlight.estimators.machine import KernelClassifier, KernelMachine, KernelRegressor, no_type_check
-from firstlight.kernels import gram, solve_ridge
+from firstlight.kernels import ridge_solution, scaled_gram
 
 
 class _FixedKernel(KernelMachine):
@@ -42,9 +42,11 @@ class _FixedKernel(KernelMachine):
     def _solve(self, images: Tensor, targets: Tensor) -> None:
         self.kernel_ = self._kernel(images)
         self.metric_ = None
-        inner = gram(images, kernel=self.kernel_, dtype=self._dtype(images), n_jobs=self.n_jobs, show=False)
-        self.x_fit_, self.scale_ = images, float(inner.max()) or 1.0
-        self.dual_coef_ = solve_ridge(inner / self.scale_, targets, self.ridge)
+        inner, self.scale_ = scaled_gram(
+            images, kernel=self.kernel_, dtype=self._dtype(images), n_jobs=self.n_jobs, show=False
+        )
+        self.x_fit_ = images
+        self.dual_coef_ = ridge_solution(inner, targets, self.ridge)
 
 
 _PARAMETERS = """

@@ -17,7 +17,15 @@ from firstlight.estimators.machine import (
     no_type_check,
     split,
 )
-from firstlight.kernels import RIDGES, Round, Rounds, gram, learn_metric, random_filters, solve_ridge
+from firstlight.kernels import (
+    RIDGES,
+    Round,
+    Rounds,
+    learn_metric,
+    random_filters,
+    ridge_solution,
+    scaled_gram,
+)
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "none": lambda x: x}
 
@@ -89,12 +97,12 @@ class _LearnedKernel(KernelMachine):
     def _solve(self, images: Tensor, targets: Tensor, chosen: Round) -> None:
         """Solve once more with the chosen metric and ridge."""
         self.metric_, self.ridge_ = chosen.metric, chosen.ridge
-        inner = gram(
+        inner, self.scale_ = scaled_gram(
             images, kernel=self.kernel_, metric=self.metric_, dtype=self._dtype(images),
             n_jobs=self.n_jobs, show=False,
         )  # fmt: skip
-        self.x_fit_, self.scale_ = images, float(inner.max()) or 1.0
-        self.dual_coef_ = solve_ridge(inner / self.scale_, targets, self.ridge_)
+        self.x_fit_ = images
+        self.dual_coef_ = ridge_solution(inner, targets, self.ridge_)
 
     def _fit(
         self,

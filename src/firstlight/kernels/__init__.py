@@ -3,6 +3,7 @@
 # what a kernel is, its matrices, and the gradients of its predictors
 from firstlight.kernels.agop import kernel_agop
 from firstlight.kernels.gram import gram
+from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
 from firstlight.kernels.parts import gram_in_parts, stored_gram
 
 # predictors, and the metric they learn
@@ -26,6 +27,9 @@ __all__ = [
     "learn_metric",
     "median_bandwidth",
     "random_filters",
+    "ridge_solution",
+    "ridge_solver",
+    "scaled_gram",
     "solve_ridge",
     "stored_gram",
 ]

@@ -1,5 +1,6 @@
 """Kernels that learn their metric: alternate ridge regression and gradient outer products."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -7,13 +8,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight.core.errors import Diverged, InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.core.shapes import Images
 from firstlight.kernels.agop import kernel_agop
 from firstlight.kernels.gram import gram
-from firstlight.kernels.ridge import RidgePath, check_ridge
+from firstlight.kernels.large import ridge_solver, scaled_gram
+from firstlight.kernels.ridge import check_ridge
 from firstlight.kernels.spec import Kernel
 
 RIDGES = (1e-8, 1e-5, 1e-3)
@@ -101,11 +103,11 @@ def learn_metric(
     done: list[Round] = []
     for number in range(rounds + 1):
         plain = {"kernel": kernel, "metric": metric, "dtype": dtype, "n_jobs": n_jobs, "show": show}
-        inner, outer = gram(x, **plain), gram(x_valid, x, **plain)  # type: ignore[arg-type]
-        top = float(inner.max())
-        if top == 0:
+        inner, top = scaled_gram(x, **plain)  # type: ignore[arg-type]
+        if not inner[0].any() and not inner.any():
             raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
-        found, alpha = _best_ridge(number, metric, inner / top, outer / top, y, y_valid, ridges)
+        outer = gram(x_valid, x, **plain).div_(top)  # type: ignore[arg-type]
+        found, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges)
         done.append(found)
         listen(found)
         best = min(range(len(done)), key=lambda i: done[i].error)
@@ -128,16 +130,27 @@ def _best_ridge(
     y_valid: Tensor,
     ridges: Sequence[float],
 ) -> tuple[Round, Tensor]:
-    path = RidgePath.of(inner, y)
-    guesses = [outer @ path(ridge) for ridge in ridges]
-    errors = [float((guess - y_valid).square().sum(1).mean()) for guess in guesses]
+    solution = ridge_solver(inner, y)
+    coefficients, errors, guesses = [], [], []
+    for ridge in ridges:
+        try:
+            coefficients.append(solution(ridge))
+        except Diverged:  # above the memory the smallest ridges may be out of reach; the others are not
+            coefficients.append(torch.full_like(y, math.nan, dtype=torch.float64))
+        guesses.append(outer @ coefficients[-1])
+        error = float((guesses[-1] - y_valid).square().sum(1).mean())
+        errors.append(error if math.isfinite(error) else math.inf)
+    if min(errors) == math.inf:
+        raise Diverged(
+            f"No ridge of {tuple(ridges)} could be solved for {len(y)} images in memory. Add a larger one."
+        )
     best = min(range(len(ridges)), key=lambda i: errors[i])
     right = (guesses[best].argmax(1) == y_valid.argmax(1)).double().mean()
     found = Round(
         number=number, metric=metric, ridge=float(ridges[best]), error=errors[best],
         accuracy=float(right), errors=tuple(errors),
     )  # fmt: skip
-    return found, path(ridges[best])
+    return found, coefficients[best]
 
 
 def _subset(n: int, wanted: int | None, seed: int) -> Tensor:

@@ -44,7 +44,9 @@ def solve_ridge(
     """Coefficients for one ridge, by Cholesky in float64; the spectrum if rounding left it indefinite."""
     check_ridge(ridge)
     exact = kernel.double()
-    factor, failed = torch.linalg.cholesky_ex(exact + ridge * torch.eye(len(exact), dtype=torch.float64))
+    shifted = exact.clone()
+    shifted.diagonal().add_(ridge)
+    factor, failed = torch.linalg.cholesky_ex(shifted)
     if failed:
         return RidgePath.of(exact, targets)(ridge)
     return torch.cholesky_solve(targets.double(), factor)
