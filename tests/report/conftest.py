@@ -91,10 +91,15 @@ class Browser:
 
     def draw_all(self):
         """Bring every figure on the screen once; return how many there are."""
-        self.run("document.querySelectorAll('.plot').forEach(p => p.scrollIntoView())")
-        count = "document.querySelectorAll('.plot').length"
-        self.until(f"return document.querySelectorAll('.plot .main-svg').length >= {count}")
-        return self.run(f"return {count}")
+        count = self.run("return document.querySelectorAll('.plot').length")
+        for index in range(count):
+            self.until(
+                "const plot = document.querySelectorAll('.plot')[arguments[0]];"
+                "plot.scrollIntoView({behavior: 'instant', block: 'center'});"
+                "return plot.querySelector('.main-svg')",
+                index,
+            )
+        return count
 
     def find(self, selector):
         return self.driver.find_element("css selector", selector)

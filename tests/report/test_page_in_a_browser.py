@@ -1,14 +1,15 @@
 """Pages as a person meets them: in a real browser, from a file."""
 
+import dataclasses
 import time
 
 import pytest
 import torch
 
 from firstlight.figures import Curve, Dots, curves, dots, heatmap, picture_grid
-from firstlight.report import Page, Panel, Section, write_page
+from firstlight.report import Page, Panel, Section, tour_page, write_page
 
-HOSTILE = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=1'>&%{x}\"'"
+HOSTILE = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=1'>&%{x}<b>bold</b>\"'"
 
 
 def hostile_page():
@@ -28,11 +29,26 @@ def test_the_tour_is_drawn_without_a_complaint_at_any_width_and_theme(
     browser, tour_file, artefacts, width, dark
 ):
     assert browser.open(tour_file, width=width, dark=dark) == []
-    assert browser.draw_all() >= 10
+    assert browser.draw_all() >= 8
+    assert browser.run("return document.querySelectorAll('.pictures svg image').length") >= 5
     assert browser.complaints() == []
     assert browser.run("return document.documentElement.scrollWidth") <= width
     browser.run("window.scrollTo(0, 0)")
     browser.driver.save_screenshot(str(artefacts / f"tour-{width}-{'dark' if dark else 'light'}.png"))
+
+
+def test_no_drawn_figure_is_cut_at_phone_width(browser, tour_file):
+    browser.open(tour_file, width=390)
+    browser.draw_all()
+    cut = browser.run(
+        "return [...document.querySelectorAll('.plot')].flatMap(p => {"
+        "  const box = p.getBoundingClientRect();"
+        "  return [...p.querySelectorAll('.main-svg text')].filter(t => {"
+        "    const b = t.getBoundingClientRect();"
+        "    return b.width && (b.left < box.left - 1 || b.right > box.right + 1);"
+        "  }).map(t => t.textContent); })"
+    )
+    assert cut == []
 
 
 def test_the_theme_switch_turns_page_and_figures(browser, tour_file):
@@ -85,3 +101,73 @@ def test_every_control_can_be_reached_by_keyboard(browser, tour_file):
         ".map(e => e.outerHTML)"
     )
     assert unreachable == []
+
+
+def test_the_slider_runs_through_training(browser, tour_file):
+    browser.open(tour_file)
+    browser.draw_all()
+    move = "const s = arguments[0]; s.value = 0; s.dispatchEvent(new Event('input'));"
+    pictures, curve = (browser.run(f"return document.querySelectorAll('.time input')[{i}]") for i in (0, 1))
+    shown = "return arguments[0].closest('figure').querySelector('image').getAttribute('href')"
+    last = browser.run(shown, pictures)
+    browser.run(move, pictures)
+    assert browser.run(shown, pictures) != last
+    assert browser.run("return document.querySelector('.time output').textContent") == "start"
+    browser.run(
+        "arguments[0].value = arguments[0].max; arguments[0].dispatchEvent(new Event('input'))", pictures
+    )
+    assert browser.run(shown, pictures) == last
+    path = "return arguments[0].closest('figure').querySelector('.scatterlayer .trace .js-line').getAttribute('d')"
+    before = browser.run(path, curve)
+    browser.run(move, curve)
+    browser.until(path.replace("return ", "return arguments[1] !== "), curve, before)
+
+
+def test_a_component_shows_its_patch_by_pointer_and_by_keyboard(browser, tour_file):
+    browser.open(tour_file)
+    browser.draw_all()
+    figure = browser.run("return document.querySelector('.look').closest('figure')")
+    look = "const l = arguments[0].querySelector('.look'); return !l.hidden && l.textContent.trim()"
+    assert browser.run(look, figure) is False
+    browser.run("arguments[0].querySelectorAll('.patches button')[4].focus()", figure)
+    assert browser.until(look, figure) == "component 5"
+    browser.run(
+        "document.activeElement.blur(); arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})",
+        figure,
+    )
+    from selenium.webdriver import ActionChains
+
+    drag = browser.run("return arguments[0].querySelector('.nsewdrag')", figure)
+    ActionChains(browser.driver).move_to_element(drag).pause(0.2).move_by_offset(2, 2).perform()
+    browser.until("return arguments[0].querySelector('.patches .on')?.dataset.point !== '4'", figure)
+    assert browser.until(look, figure).startswith("component")
+
+
+def test_a_series_is_hidden_by_its_key(browser, tour_file):
+    browser.open(tour_file)
+    browser.draw_all()
+    lines = "return document.querySelector('.key').closest('figure').querySelectorAll('.scatterlayer .trace').length"
+    before = browser.run(lines)
+    browser.run("document.querySelector('.key button').click()")
+    assert browser.run(lines) == before - 2  # the line and its band
+
+
+def test_a_static_page_needs_no_script(browser, small_tour, tmp_path, artefacts):
+    file = write_page(tour_page(small_tour), tmp_path / "static.html", static=True)
+    assert "<script" not in file.read_text()
+    assert file.stat().st_size < 3e6
+    assert browser.open(file, width=390) == []
+    assert browser.run("return document.documentElement.scrollWidth") <= 390
+    assert browser.run("return document.querySelectorAll('svg.figure').length") >= 15
+    assert browser.run("return document.querySelectorAll('math').length") >= 10
+    browser.driver.save_screenshot(str(artefacts / "static-390.png"))
+
+
+def test_an_unfinished_page_loads_itself_again(browser, small_tour, tmp_path):
+    part = dataclasses.replace(small_tour, identity=None, order=None, pending=("order", "identity"))
+    file = write_page(tour_page(part, reloads=True), tmp_path / "growing.html")
+    file.write_text(file.read_text().replace('data-reload="6"', 'data-reload="0.3"'))
+    browser.open(file)
+    assert "Still to come: the order of learning, copy or memorise" in browser.find("#pending").text
+    write_page(tour_page(small_tour), file)
+    browser.until("return document.readyState === 'complete' && !document.getElementById('pending')")
