@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help env tour test format lint types contracts pytest check-desk bench clean
+.PHONY: help env browser tour test format lint types contracts pytest check-desk bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,6 +22,14 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) install --quiet --constraint constraints.txt "torch==2.13.0"
 	@$(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@
+
+browser: ## Find chromium and its driver for the page tests, or install them (Debian, as root)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
+	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
+	    echo "The page tests need chromium and chromedriver. On Debian: sudo apt-get install chromium chromium-driver"; exit 1; }; \
+	  echo "Installing chromium and chromium-driver for the page tests ..."; \
+	  export DEBIAN_FRONTEND=noninteractive; apt-get update -qq; \
+	  apt-get install -qq --yes --no-install-recommends chromium chromium-driver >/dev/null; }
 
 tour: $(READY) ## Study a small network on real images and write tour.html
 	@$(BIN)/firstlight tour --output tour.html
@@ -40,7 +48,7 @@ types: $(READY) ## Check the types of src
 contracts: $(READY) ## Check that layers import only what stands below them
 	$(BIN)/lint-imports --no-cache
 
-pytest: $(READY) ## Run the tests and doctests on all cores
+pytest: $(READY) browser ## Run the tests and doctests on all cores
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -q
 
 check-desk: $(READY) ## Run every study at desk scale and write docs/ledger (long)

@@ -1,12 +1,27 @@
 import base64
 import io
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from firstlight.figures import Curve, Figure, curves, heatmap, mosaic, picture_grid, png_uri, signed_to_pixels
+from firstlight.figures import (
+    Curve,
+    Dots,
+    Figure,
+    curves,
+    dots,
+    film,
+    heatmap,
+    mosaic,
+    picture_grid,
+    png_uri,
+    signed_to_pixels,
+    sprite,
+    svg,
+)
 from firstlight.figures.style import ROLES
 
 
@@ -72,3 +87,84 @@ def test_a_mosaic_places_every_picture_once():
 def test_columns_of_different_length_are_a_bug():
     with pytest.raises(AssertionError, match="different length"):
         Figure(plot={}, title="t", alt="x", table={"a": [1], "b": [1, 2]})
+
+
+HOSTILE = "</text><script>alert(1)</script>&\"'"
+
+
+def every_kind():
+    spread = [torch.tensor([0.1, 0.4]), torch.tensor([float("nan")] * 2)]
+    series = [
+        Dots.of("null", spread, role="null"),
+        Dots.of("m", spread),
+        Dots.of("i", spread, role="initial"),
+    ]
+    words = {"title": "t", "alt": HOSTILE}
+    return [
+        curves([Curve(name="a", values=torch.rand(2, 4)), Curve(name="b", values=torch.rand(1, 4), role="null")],
+               **words, x="x", y=HOSTILE),
+        curves([Curve(name="a", values=torch.tensor([[1e-3, 0.0, 10.0]]))], **words, x="x", y="y", at=[1, 10, 1000],
+               log_x=True, log_y=True),
+        dots([HOSTILE, "b"], series, **words, x="layer", y="y"),
+        heatmap(torch.randn(3, 2), rows=[HOSTILE, "b", "c"], columns=["d", "e"], **words, symmetric=False),
+        picture_grid(torch.randn(5, 3, 3, 3), **words),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_every_kind_of_figure_is_sound_svg_without_scripts(index):
+    figure = every_kind()[index]
+    tree = ElementTree.fromstring(svg(figure))
+    assert tree.get("aria-label") == HOSTILE
+    kinds = {element.tag.split("}")[1] for element in tree.iter()}
+    assert kinds & {"polyline", "circle", "rect", "image"}
+    assert "script" not in kinds
+    assert figure._repr_html_() == svg(figure)
+
+
+def test_svg_places_points_where_the_values_are():
+    figure = curves(
+        [Curve(name="a", values=torch.tensor([[0.0, 5.0, 10.0]]))], title="t", alt="a", x="x", y="y"
+    )
+    tree = ElementTree.fromstring(svg(figure))
+    points = next(e for e in tree.iter() if e.tag.endswith("polyline")).get("points").split()
+    (x0, y0), (x1, y1), (x2, y2) = (map(float, p.split(",")) for p in points)
+    assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+    assert y0 - y1 == pytest.approx(y1 - y2, abs=0.2)
+    assert y0 > y2
+
+
+def test_a_film_holds_only_what_changes_and_one_scale_for_all():
+    values = [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 8.0]])]
+    still = Curve(name="still", values=torch.tensor([[0.0, 1.0]]), role="null")
+    moments = [curves([Curve(name="a", values=v), still], title="t", alt="a", x="x", y="y") for v in values]
+    whole = film(moments, ["start", "end"], time="step", title="T", alt="A")
+    assert [sorted(change) for change in whole.frames[0].data] == [["y"], []]
+    assert whole.at(whole.frames[0])["data"][0]["y"] == [1.0, 2.0]
+    low, high = whole.plot["layout"]["yaxis"]["range"]
+    assert low < 0
+    assert high > 8
+    assert whole.table["step"] == ["start", "start", "end", "end"]
+    assert whole.table["a"] == [1.0, 2.0, 3.0, 8.0]
+
+
+def test_the_key_names_each_series_once_with_its_band():
+    first, second = every_kind()[0].key()
+    assert (first.name, first.mark, first.traces) == ("a", "line", (0, 1))
+    assert second.dash == "dash"
+    assert [entry.mark for entry in every_kind()[2].key()] == ["bar", "dot", "ring"]
+    assert every_kind()[1].key() == ()
+
+
+def test_a_sprite_holds_every_picture():
+    found = sprite(torch.randn(7, 3, 3, 3), name="component")
+    assert (found.n, found.columns, found.rows) == (7, 3, 3)
+    raw = base64.b64decode(found.source.split(",")[1])
+    assert Image.open(io.BytesIO(raw)).size == (9, 9)
+
+
+def test_small_pictures_list_their_values_and_large_ones_a_summary():
+    small = picture_grid(torch.full((2, 1, 2, 2), 0.5), title="t", alt="a")
+    assert small.table["0,1,1"] == [0.5, 0.5]
+    large = picture_grid(torch.rand(4, 3, 32, 32), title="t", alt="a", signed=False)
+    assert list(large.table) == ["picture", "mean", "sd", "lowest", "highest"]

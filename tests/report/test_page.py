@@ -1,12 +1,21 @@
+import base64
+import csv
+import dataclasses
+import io
 import json
 import re
+from html import unescape
 
 import pytest
 import torch
 
-from firstlight.core.errors import StoreProblem
-from firstlight.figures import Curve, curves
-from firstlight.report import Page, Panel, Section, render, write_page
+from firstlight.core.errors import InvalidInput, StoreProblem
+from firstlight.figures import Curve, Figure, curves
+from firstlight.insights import tour as insights_tour
+from firstlight.report import Page, Panel, Section, render, tour_page, write_page
+from firstlight.report.drawing import Drawing, script_json
+from firstlight.report.formulas import formulas_of
+from firstlight.report.tour import PARTS
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'"
 
@@ -26,7 +35,8 @@ def test_hostile_text_stays_text(page):
     assert "<img src=x" not in html
     assert "onerror=alert(1)>" not in html.replace("onerror=alert(1)&gt;", "")
     plots = json.loads(re.search(r'<script id="plots"[^>]*>(.*?)</script>', html, re.S).group(1))
-    assert plots[0]["data"][0]["name"] == HOSTILE
+    assert unescape(plots[0]["data"][0]["name"]) == HOSTILE
+    assert "<" not in plots[0]["data"][0]["name"]  # or Plotly would take it for markup
 
 
 def test_nothing_is_loaded_from_elsewhere(page):
@@ -38,7 +48,7 @@ def test_nothing_is_loaded_from_elsewhere(page):
 def test_every_figure_has_alt_text_and_its_table(page):
     html = render(page)
     assert html.count('role="img" aria-label=') == 1
-    assert html.count("Download CSV") == 1
+    assert html.count("Download as CSV") == 1
     assert html.count("<tr>") == 4
 
 
@@ -46,3 +56,53 @@ def test_a_page_that_cannot_be_written_is_one_clear_error(page, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreProblem, match="Cannot write"):
         write_page(page, tmp_path / "file" / "page.html")
+
+
+def test_every_figure_of_the_tour_says_what_it_shows_and_what_was_found(small_tour):
+    page = tour_page(small_tour)
+    for panel in page.panels():
+        said = (panel.shows, panel.published, panel.measured, panel.formulas)
+        assert all(said), panel.figure.title
+        assert panel.figure.table, panel.figure.title
+        assert panel.figure.alt
+    titles = {section.title for section in page.sections}
+    assert page.answers
+    assert {answer.section for answer in page.answers} <= titles
+
+
+def test_a_tour_is_shown_part_by_part(small_tour):
+    names = tuple(PARTS)
+    assert set(names) == set(insights_tour.PARTS)
+    empty = dataclasses.replace(small_tour, **dict.fromkeys(names), pending=names)
+    page = tour_page(empty, reloads=True)
+    assert page.sections == ()
+    assert len(page.pending) == len(names)
+    assert "Unfinished" in render(page)
+    assert 'http-equiv="refresh"' in render(page, static=True)
+
+
+def test_links_to_formulas_lead_somewhere(small_tour):
+    html = render(tour_page(small_tour), static=True)
+    targets = set(re.findall(r'href="#([^"]+)"', html))
+    assert targets <= set(re.findall(r'id="([^"]+)"', html))
+    assert html.count("<math") == html.count('id="formula-')
+
+
+def test_an_unknown_formula_is_named():
+    with pytest.raises(InvalidInput, match="Did you mean 'energy'"):
+        formulas_of(["energie"])
+
+
+def test_a_downloaded_table_is_exact_and_no_spreadsheet_takes_words_for_formulas():
+    figure = Figure(
+        plot={"data": []}, title="t", alt="a", table={"x": [1 / 3, -2.0], "label": ["=cmd()", "a,b"]}
+    )
+    text = base64.b64decode(Drawing.of(figure, 0, False).csv.split(",")[1]).decode()
+    rows = list(csv.reader(io.StringIO(text)))
+    assert float(rows[1][0]) == 1 / 3
+    assert rows[1][1] == "'=cmd()"
+    assert rows[2] == ["-2.0", "a,b"]
+
+
+def test_gaps_are_written_where_there_is_no_number():
+    assert json.loads(script_json([{"y": [float("nan"), 1.0]}])) == [{"y": [None, 1.0]}]

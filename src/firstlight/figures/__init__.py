@@ -2,19 +2,27 @@
 
 from firstlight.figures.categories import Dots, dots
 from firstlight.figures.curves import Curve, curves
-from firstlight.figures.figure import Figure
+from firstlight.figures.figure import Figure, Frame, KeyEntry, Sprite
+from firstlight.figures.film import film
 from firstlight.figures.heatmap import heatmap
-from firstlight.figures.pictures import mosaic, picture_grid, png_uri, signed_to_pixels
+from firstlight.figures.pictures import mosaic, picture_grid, png_uri, signed_to_pixels, sprite
+from firstlight.figures.svg import svg
 
 __all__ = [
     "Curve",
     "Dots",
     "Figure",
+    "Frame",
+    "KeyEntry",
+    "Sprite",
     "curves",
     "dots",
+    "film",
     "heatmap",
     "mosaic",
     "picture_grid",
     "png_uri",
     "signed_to_pixels",
+    "sprite",
+    "svg",
 ]

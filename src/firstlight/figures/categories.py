@@ -87,8 +87,6 @@ def dots(
         "showgrid": False,
         "range": [-0.6, len(names) - 0.4],
     }
-    frame["legend"] = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}
-    frame["margin"]["t"] = 60
     return Figure(plot={"data": data, "layout": frame}, title=title, alt=alt, table=table)
 
 
@@ -108,7 +106,7 @@ def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any
             "type": "data", "symmetric": False, "array": _drawable(up), "arrayminus": _drawable(down),
             "color": colour, "thickness": 1.2, "width": 3, "visible": any(up) or any(down),
         },
-        "hovertemplate": f"%{{text}}<br>{one.name}: %{{y:.3f}}<extra></extra>",
+        "hovertemplate": "%{text}<br>%{fullData.name}: %{y:.3f}<extra></extra>",
     }  # fmt: skip
 
 
@@ -130,7 +128,7 @@ def _bars(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
         "text": list(names),
         "textposition": "none",
         "marker": {"color": with_alpha(ROLES[one.role].colour, 0.6)},
-        "hovertemplate": f"%{{text}}<br>{one.name}: %{{customdata:.3f}}<extra></extra>",
+        "hovertemplate": "%{text}<br>%{fullData.name}: %{customdata:.3f}<extra></extra>",
     }
 
 

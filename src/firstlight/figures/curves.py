@@ -1,5 +1,6 @@
 """Curves with bands: the shape of most of our figures."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.figures.figure import Figure
-from firstlight.figures.style import ROLES, layout, with_alpha
+from firstlight.figures.style import ROLES, SEQUENTIAL, layout, scale_colour, with_alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +22,21 @@ class Curve:
     name : as the reader should see it.
     values : one row per run.
     role : decides colour and dash, see :data:`firstlight.figures.style.ROLES`.
+    shade : place between 0 and 1 in an ordered family of curves, which then have the colours of an even scale.
     """
 
     name: str
     values: Float[Tensor, "runs points"]
     role: str = "trained"
+    shade: float | None = None
+
+    @property
+    def colour(self) -> str:
+        """By role, or by place in the family."""
+        if self.shade is None:
+            return ROLES[self.role].colour
+        # the ends of the scale are lost on dark and on light ground
+        return scale_colour(0.28 + 0.6 * self.shade, SEQUENTIAL)
 
 
 def curves(
@@ -63,10 +74,19 @@ def curves(
         table[curve.name] = mean.tolist()
         data.append(_line(curve, positions, mean))
     frame = layout(x=x, y=y, height=height)
+    figure_values = {"xaxis": positions, "yaxis": [v for trace in data for v in trace["y"]]}
     for axis, is_log in (("xaxis", log_x), ("yaxis", log_y)):
         if is_log:
-            frame[axis]["type"] = "log"
+            frame[axis] |= (
+                {"type": "log", "dtick": 1} if _decades(figure_values[axis]) >= 2 else {"type": "log"}
+            )
     return Figure(plot={"data": data, "layout": frame}, title=title, alt=alt, table=table)
+
+
+def _decades(values: Sequence[float]) -> float:
+    """Powers of ten between the smallest and the largest positive value."""
+    positive = [v for v in values if v > 0]
+    return math.log10(max(positive) / min(positive)) if positive else 0.0
 
 
 def _line(curve: Curve, positions: list[float], mean: Tensor) -> dict[str, Any]:
@@ -75,12 +95,13 @@ def _line(curve: Curve, positions: list[float], mean: Tensor) -> dict[str, Any]:
         "type": "scatter",
         "mode": "lines+markers" if len(positions) <= 60 else "lines",
         "name": curve.name,
+        "legendgroup": curve.name,
         "x": positions,
         "y": mean.tolist(),
         "opacity": role.opacity,
-        "line": {"color": role.colour, "dash": role.dash, "width": role.width},
-        "marker": {"size": 5, "color": role.colour},
-        "hovertemplate": f"{curve.name}: %{{y:.3g}} at %{{x}}<extra></extra>",
+        "line": {"color": curve.colour, "dash": role.dash, "width": role.width},
+        "marker": {"size": 5, "color": curve.colour},
+        "hovertemplate": "%{fullData.name}: %{y:.3g} at %{x}<extra></extra>",
     }
 
 
@@ -92,8 +113,8 @@ def _band(curve: Curve, positions: list[float]) -> dict[str, Any]:
         "x": positions + positions[::-1],
         "y": high.tolist() + low.tolist()[::-1],
         "fill": "toself",
-        "fillcolor": with_alpha(ROLES[curve.role].colour, 0.15),
+        "fillcolor": with_alpha(curve.colour, 0.15),
         "line": {"width": 0},
         "hoverinfo": "skip",
-        "showlegend": False,
+        "legendgroup": curve.name,
     }

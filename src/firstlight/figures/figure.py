@@ -7,8 +7,63 @@ from firstlight.core.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)
+class Frame(Result):
+    """One moment of a figure that runs through time.
+
+    Parameters
+    ----------
+    label : when it is, as the reader should see it.
+    data : what it replaces in every trace.
+    """
+
+    label: str
+    data: tuple[dict[str, Any], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sprite(Result):
+    """Small pictures of equal size in one image, one for each point of the horizontal axis.
+
+    Parameters
+    ----------
+    source : the image as a `data:` address.
+    n, columns : how many there are, and how many in a row.
+    name : what one of them is called, such as "component".
+    """
+
+    source: str
+    n: int
+    columns: int
+    name: str
+
+    @property
+    def rows(self) -> int:
+        """Rows of pictures."""
+        return -(-self.n // self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyEntry(Result):
+    """How one series looks: a line of the key.
+
+    Parameters
+    ----------
+    name : as the reader should see it.
+    colour, dash : as in :data:`firstlight.figures.style.ROLES`.
+    mark : "line", "dot", "ring" or "bar".
+    traces : which traces of the plot belong to it.
+    """
+
+    name: str
+    colour: str
+    dash: str
+    mark: str
+    traces: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Figure(Result):
-    """A figure with everything a reader needs, drawn by the report.
+    """A figure with everything a reader needs, drawn by the report or shown in a notebook.
 
     Parameters
     ----------
@@ -16,13 +71,49 @@ class Figure(Result):
     title : what it shows, in a few words.
     alt : what a person who cannot see it should know.
     table : the numbers behind it, one list per column, all of one length.
+    frames : moments for a slider; `plot` is the last of them.
+    sprite : pictures of the points of the horizontal axis.
     """
 
     plot: dict[str, Any]
     title: str
     alt: str
     table: dict[str, list[Any]] = field(default_factory=dict)
+    frames: tuple[Frame, ...] = ()
+    sprite: Sprite | None = None
 
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.table.values()}
         assert len(lengths) <= 1, f"columns of different length: {lengths}"
+
+    def at(self, frame: Frame) -> dict[str, Any]:
+        """Return the plot as it is at a moment."""
+        pairs = zip(self.plot["data"], frame.data, strict=True)
+        return {**self.plot, "data": [{**trace, **change} for trace, change in pairs]}
+
+    def key(self) -> tuple[KeyEntry, ...]:
+        """Return what distinguishes the series, empty if there is only one."""
+        groups: dict[str, list[int]] = {}
+        for index, trace in enumerate(self.plot["data"]):
+            if name := trace.get("legendgroup") or trace.get("name"):
+                groups.setdefault(name, []).append(index)
+        named = [
+            (name, *_look(self.plot["data"][indices[-1]]), tuple(indices)) for name, indices in groups.items()
+        ]
+        found = tuple(KeyEntry(name=n, colour=c, dash=d, mark=m, traces=t) for n, c, d, m, t in named)
+        return found if len(found) > 1 else ()
+
+    def _repr_html_(self) -> str:
+        from firstlight.figures.svg import svg
+
+        return svg(self)
+
+
+def _look(trace: dict[str, Any]) -> tuple[str, str, str]:
+    """Colour, dash and mark of a trace."""
+    line, marker = trace.get("line", {}), trace.get("marker", {})
+    if trace["type"] == "bar":
+        return marker["color"], "solid", "bar"
+    if "lines" in trace.get("mode", ""):
+        return line["color"], line.get("dash", "solid"), "line"
+    return marker["color"], "solid", "ring" if "open" in marker.get("symbol", "") else "dot"

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.figures.figure import Figure
-from firstlight.figures.style import layout
+from firstlight.figures.style import DIVERGING, SEQUENTIAL, layout
 
 
 def heatmap(
@@ -22,6 +22,7 @@ def heatmap(
 ) -> Figure:
     """Draw a labelled matrix; `symmetric` centres the colours on zero and spans -1 to 1."""
     low, high = (-1.0, 1.0) if symmetric else (float(values.min()), float(values.max()))
+    scale = DIVERGING if symmetric else SEQUENTIAL
     trace = {
         "type": "heatmap",
         "z": values.tolist(),
@@ -29,12 +30,16 @@ def heatmap(
         "y": list(rows),
         "zmin": low,
         "zmax": high,
-        "colorscale": "RdBu" if symmetric else "Viridis",
-        "reversescale": symmetric,
+        "colorscale": [[i / (len(scale) - 1), colour] for i, colour in enumerate(scale)],
+        "colorbar": {"thickness": 12, "outlinewidth": 0},
+        "showscale": values.numel() > 150,
         "texttemplate": "%{z:.2f}" if values.numel() <= 150 else "",
+        "xgap": 1,
+        "ygap": 1,
         "hovertemplate": "%{y} and %{x}: %{z:.3f}<extra></extra>",
     }
     frame = layout(x=x, y=y, height=min(640, 140 + 34 * len(rows)))
-    frame["yaxis"]["autorange"] = "reversed"
+    frame["yaxis"] |= {"autorange": "reversed", "showgrid": False}
+    frame["xaxis"] |= {"showgrid": False}
     table = {y or "row": list(rows), **{str(c): values[:, i].tolist() for i, c in enumerate(columns)}}
     return Figure(plot={"data": [trace], "layout": frame}, title=title, alt=alt, table=table)

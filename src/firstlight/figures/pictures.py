@@ -3,6 +3,8 @@
 import base64
 import io
 import math
+from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,8 +12,10 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from firstlight.figures.figure import Figure
+from firstlight.figures.figure import Figure, Sprite
 from firstlight.figures.style import FONT
+
+MOST_VALUES = 3000  # of pictures whose values are listed one by one
 
 
 def signed_to_pixels(images: Float[Tensor, "n c h w"], *, each: bool = True) -> Float[Tensor, "n c h w"]:
@@ -92,4 +96,23 @@ def picture_grid(
             "yaxis": {**shown, "range": [height, 0], "scaleanchor": "x"},
         },
     }
-    return Figure(plot=plot, title=title, alt=alt)
+    return Figure(plot=plot, title=title, alt=alt, table=_table(images))
+
+
+def sprite(images: Float[Tensor, "n c h w"], *, name: str) -> Sprite:
+    """Filters or components in one image, to be shown one by one beside the points of a figure."""
+    columns = math.ceil(math.sqrt(len(images)))
+    pixels = mosaic(signed_to_pixels(images), columns=columns, zoom=1, gap=0)
+    return Sprite(source=png_uri(pixels), n=len(images), columns=columns, name=name)
+
+
+def _table(images: Float[Tensor, "n c h w"]) -> dict[str, list[Any]]:
+    """All values of small pictures, a summary of large ones."""
+    flat = images.double().flatten(1)
+    columns = {"picture": list(range(1, len(flat) + 1))}
+    if flat.numel() <= MOST_VALUES:
+        names = [f"{c},{i},{j}" for c, i, j in product(*map(range, images.shape[1:]))]
+        return columns | {name: flat[:, i].tolist() for i, name in enumerate(names)}
+    spread = flat.std(1, correction=0)
+    summary = {"mean": flat.mean(1), "sd": spread, "lowest": flat.amin(1), "highest": flat.amax(1)}
+    return columns | {name: values.tolist() for name, values in summary.items()}

@@ -27,12 +27,22 @@ ROLES: dict[str, Role] = {
     "other": Role("#CC79A7"),
 }
 
+# Ordered families, such as components or epochs: dark to light, so that the order survives in grey.
+SEQUENTIAL = ("#440154", "#414487", "#2a788e", "#22a884", "#7ad151", "#fde725")
+DIVERGING = ("#b35806", "#f5b97a", "#f7f7f7", "#8fbfe0", "#0b5a94")  # signed numbers: orange, white, blue
+
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
 def layout(*, x: str, y: str, height: int = 360, **more: Any) -> dict[str, Any]:
     """Shared Plotly layout; `x` and `y` are axis titles with their units."""
-    axis = {"automargin": True, "zeroline": False, "gridcolor": "rgba(128,128,128,0.2)", "linecolor": "#888"}
+    axis = {
+        "automargin": True,
+        "zeroline": False,
+        "exponentformat": "power",
+        "gridcolor": "rgba(128,128,128,0.2)",
+        "linecolor": "#888",
+    }
     return {
         "height": height,
         "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
@@ -40,11 +50,26 @@ def layout(*, x: str, y: str, height: int = 360, **more: Any) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "hovermode": "closest",
-        "legend": {"orientation": "h", "y": -0.25, "yanchor": "top"},
+        "showlegend": False,  # the page writes the key: it wraps at any width
         "xaxis": {**axis, "title": {"text": x}},
         "yaxis": {**axis, "title": {"text": y}},
         **more,
     }
+
+
+def scale_colour(place: float, scale: tuple[str, ...]) -> str:
+    """Colour at a place between 0 and 1 of an even colour scale.
+
+    Examples
+    --------
+    >>> scale_colour(0.5, ("#000000", "#ffffff"))
+    '#808080'
+    """
+    at = min(max(place, 0.0), 1.0) * (len(scale) - 1)
+    left = min(int(at), len(scale) - 2)
+    pair = [[int(scale[left + k][i : i + 2], 16) for i in (1, 3, 5)] for k in (0, 1)]
+    mixed = [a + (b - a) * (at - left) for a, b in zip(*pair, strict=True)]
+    return "#" + "".join(f"{int(v + 0.5):02x}" for v in mixed)
 
 
 def with_alpha(colour: str, alpha: float) -> str:

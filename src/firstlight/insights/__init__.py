@@ -12,6 +12,7 @@ from firstlight.insights.explain_profile import (
     ProfileExplanation,
     explain_profile,
 )
+from firstlight.insights.first_layer_tour import FirstLayerTour
 from firstlight.insights.fresh_twin import fresh_twin
 from firstlight.insights.identity_bias import (
     IdentityBias,
@@ -52,8 +53,9 @@ from firstlight.insights.order_tour import (
     run_order_tour,
 )
 from firstlight.insights.tour import (
-    FirstLayerTour,
+    ImagesTour,
     Tour,
+    TrainingTour,
     run_tour,
 )
 
@@ -68,12 +70,14 @@ __all__ = [
     "IdentityRun",
     "IdentityTask",
     "IdentityTour",
+    "ImagesTour",
     "Inspection",
     "OrderReport",
     "OrderTour",
     "ProfileExplanation",
     "Shown",
     "Tour",
+    "TrainingTour",
     "ansatz_tour",
     "early_stopping_by_band",
     "explain_profile",

@@ -1,103 +1,180 @@
-"""A short study of one small network on real images: what the tour page shows."""
+"""A short study of small networks on real images: what the tour page shows, part by part."""
 
+import dataclasses
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
+from firstlight.core.shapes import Images
 from firstlight.data.images import ImageData
 from firstlight.insights.ansatz_tour import AnsatzTour, ansatz_tour
-from firstlight.insights.explain_profile import ProfileExplanation, explain_profile
+from firstlight.insights.first_layer_tour import FirstLayerSnapshots, FirstLayerTour, first_layer_tour
 from firstlight.insights.identity_tour import IdentityTour, run_identity_tour
 from firstlight.insights.order_tour import OrderTour, run_order_tour
-from firstlight.measures import (
-    Agreement,
-    Consistency,
-    FrequencyReading,
-    agreement,
-    band_energy,
-    component_frequencies,
-    consistency,
-    patch_basis,
-    profile_in,
-    profile_of,
-    profiles_over_time,
-)
+from firstlight.measures import patch_basis
 from firstlight.models.spec import ModelSpec
 from firstlight.store import Store
-from firstlight.training import (
-    Observer,
-    Recipe,
-    Snapshots,
-    Trained,
-    accuracy,
-    geometric_steps,
-    train_ensemble,
-)
+from firstlight.training import Recipe, Trained, accuracy, train_ensemble
 
 SECONDS_A_STEP = 0.05  # small network, batch of 32, one core; only decides how long we train
+N_SHOWN = 24
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstLayerTour(Result):
-    """What the first layer learned.
+class ImagesTour(Result):
+    """What the images are like before any network sees them.
 
     Parameters
     ----------
-    explanation : profile of the first network with its theory curve.
-    energies, initial : trained and initial profile of every network.
-    consistency : correlation of all networks, controls included.
-    pair : the first two networks in detail.
-    steps, growth : profile of the accumulated update at snapshots of the first network.
-    bands : share of the energy of the update (trained minus initial) in low, middle and high frequency.
-    components : frequency of every component.
-    moved : how far the first layer moved, relative to its start.
-    filters : of the first network.
+    shown, labels : some images and their classes.
+    components : of the patches that the first layer will see, by decreasing variance.
+    variances : of those components.
     """
 
-    explanation: ProfileExplanation
-    energies: Float[Tensor, "nets m"]
-    initial: Float[Tensor, "nets m"]
-    consistency: Consistency
-    pair: Agreement
-    steps: tuple[int, ...]
-    growth: Float[Tensor, "t m"]
-    bands: Float[Tensor, " 3"]
-    components: FrequencyReading
-    moved: Float[Tensor, " nets"]
-    filters: Float[Tensor, "k c h w"]
+    shown: Images
+    labels: tuple[str, ...]
+    components: Float[Tensor, "m channels side sides"]
+    variances: Float[Tensor, " m"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tour(Result):
-    """Everything that a tour measured."""
+class TrainingTour(Result):
+    """How well the networks of the tour were trained.
 
-    data_name: str
-    n_images: int
+    Parameters
+    ----------
+    recipe : in words.
+    train_accuracy, test_accuracy : of every network.
+    chance : share of the largest class among the test images.
+    loss : of every network and epoch.
+    """
+
     recipe: str
     train_accuracy: Float[Tensor, " nets"]
     test_accuracy: Float[Tensor, " nets"]
     chance: float
     loss: Float[Tensor, "nets epochs"]
-    first_layer: FirstLayerTour
-    order: OrderTour
-    ansatz: AnsatzTour
-    identity: IdentityTour
-    seconds: float
 
 
-@dataclass(frozen=True)
-class _FirstLayerSnapshots:
-    """Makes the observer of one training; named, so that the run can be stored."""
+@dataclass(frozen=True, kw_only=True)
+class Tour(Result):
+    """Everything that a tour measured so far; parts that are still to come are None.
 
-    total: int
-    name: str = "first-layer snapshots"
+    Parameters
+    ----------
+    data_name, n_images : what was studied.
+    pending : names of the parts to come.
+    seconds : taken so far.
+    """
 
-    def __call__(self, steps_per_epoch: int) -> list[Observer]:
-        return [Snapshots(["0.weight"], steps=geometric_steps(self.total))]
+    data_name: str
+    n_images: int
+    pending: tuple[str, ...] = ()
+    seconds: float = 0.0
+    images: ImagesTour | None = None
+    first_layer: FirstLayerTour | None = None
+    training: TrainingTour | None = None
+    ansatz: AnsatzTour | None = None
+    order: OrderTour | None = None
+    identity: IdentityTour | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What every part of a tour may use; networks are trained when the first part asks for them."""
+
+    train: ImageData
+    test: ImageData
+    minutes: float
+    n_networks: int
+    seed: int
+    store: Store | None
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The small network."""
+        return ModelSpec(name="small", classes=self.train.n_classes, shape=self.train.shape)
+
+    @property
+    def recipe(self) -> Recipe:
+        """As many epochs as two fifths of the time allow, at most twelve."""
+        rounds = -(-self.n_networks // 2)
+        per_epoch = -(-len(self.train) // 32)
+        affordable = int(0.4 * 60 * self.minutes / rounds / SECONDS_A_STEP / per_epoch)
+        return Recipe(lr=0.1, batch_size=32, epochs=max(1, min(12, affordable)), seed=self.seed)
+
+    @cached_property
+    def nets(self) -> list[Trained]:
+        """The networks of the tour, with snapshots of their first layers."""
+        observe = FirstLayerSnapshots(self.recipe.total_steps(len(self.train)))
+        return train_ensemble(
+            self.spec, self.n_networks, self.train, self.recipe,
+            observe=observe, store=self.store, label="Training networks",
+        )  # fmt: skip
+
+    @cached_property
+    def models(self) -> list[nn.Module]:
+        """The same as modules."""
+        return [net.into(self.spec(net.seed)) for net in self.nets]
+
+
+def _images(stage: Stage) -> ImagesTour:
+    shown = stage.train.sample(min(N_SHOWN, len(stage.train)), seed=stage.seed)
+    layer, pca = patch_basis(stage.spec(stage.seed), stage.train)
+    return ImagesTour(
+        shown=shown.x,
+        labels=tuple(shown.classes[int(y)] for y in shown.y),
+        components=pca.basis.mT.reshape(-1, *layer.weight.shape[1:]),
+        variances=pca.variances,
+    )
+
+
+def _first_layer(stage: Stage) -> FirstLayerTour:
+    return first_layer_tour(stage.spec, stage.nets, stage.models, stage.train, seed=stage.seed)
+
+
+def _training(stage: Stage) -> TrainingTour:
+    recipe = stage.recipe
+    return TrainingTour(
+        recipe=f"{stage.n_networks} networks, SGD, rate {recipe.lr}, batch 32, {recipe.epochs} epochs",
+        train_accuracy=torch.tensor([accuracy(m, stage.train) for m in stage.models]),
+        test_accuracy=torch.tensor([accuracy(m, stage.test) for m in stage.models]),
+        chance=float(stage.test.counts.max()) / len(stage.test),
+        loss=torch.stack([net.history.by_epoch() for net in stage.nets]),
+    )
+
+
+def _ansatz(stage: Stage) -> AnsatzTour:
+    return ansatz_tour(stage.models[0], stage.spec(stage.nets[0].seed), stage.test, seed=stage.seed)
+
+
+def _order(stage: Stage) -> OrderTour:
+    return run_order_tour(stage.train, minutes=0.3 * stage.minutes, seed=stage.seed, store=stage.store)
+
+
+def _identity(stage: Stage) -> IdentityTour:
+    depths = (1, 3, 5, 10, 20) if stage.minutes >= 1 else (1, 5)
+    return run_identity_tour(depths=depths, store=stage.store)
+
+
+# A part of the tour is a field of `Tour` and a function here, in the order in which a reader sees them grow; the page
+# needs an entry of the same name in `firstlight.report.tour.PARTS`.
+PARTS: dict[str, Callable[[Stage], Any]] = {
+    "images": _images,
+    "first_layer": _first_layer,
+    "training": _training,
+    "ansatz": _ansatz,
+    "order": _order,
+    "identity": _identity,
+}
 
 
 def run_tour(
@@ -108,6 +185,7 @@ def run_tour(
     n_networks: int = 3,
     seed: int = 0,
     store: Store | None = None,
+    listen: Callable[[Tour], None] = lambda tour: None,
 ) -> Tour:
     """Train a few small networks on `train` and measure what they learned, in what order, and why.
 
@@ -115,66 +193,22 @@ def run_tour(
     ----------
     train, test : images in [0, 1].
     minutes : what the whole may take on two cores; decides the number of steps.
-    n_networks : with seeds `seed`, `seed + 1`, ...
+    n_networks : at least two, with seeds `seed`, `seed + 1`, ...
     store : networks that are there already are not trained again.
+    listen : told what there is before the first part and after each of them.
     """
+    if n_networks < 2:
+        raise InvalidInput(f"`n_networks` must be at least 2, to compare them; got {n_networks}.")
     start = time.perf_counter()
-    spec = ModelSpec(name="small", classes=train.n_classes, shape=train.shape)
-    rounds = -(-n_networks // 2)
-    per_epoch = -(-len(train) // 32)
-    affordable = int(0.4 * 60 * minutes / rounds / SECONDS_A_STEP / per_epoch)
-    recipe = Recipe(lr=0.1, batch_size=32, epochs=max(1, min(12, affordable)), seed=seed)
-    observe = _FirstLayerSnapshots(recipe.total_steps(len(train)))
-    nets = train_ensemble(
-        spec, n_networks, train, recipe, observe=observe, store=store, label="Training networks"
-    )
-    models = [net.into(spec(net.seed)) for net in nets]
-    layer = _first_layer(spec, nets, models, train, seed)
-    return Tour(
-        data_name=str(train.meta.get("name", "images")),
-        n_images=len(train),
-        recipe=f"{n_networks} networks, SGD, rate {recipe.lr}, batch 32, {recipe.epochs} epochs",
-        train_accuracy=torch.tensor([accuracy(m, train) for m in models]),
-        test_accuracy=torch.tensor([accuracy(m, test) for m in models]),
-        chance=float(test.counts.max()) / len(test),
-        loss=torch.stack([net.history.by_epoch() for net in nets]),
-        first_layer=layer,
-        order=run_order_tour(train, minutes=0.3 * minutes, seed=seed, store=store),
-        ansatz=ansatz_tour(models[0], spec(nets[0].seed), test, seed=seed),
-        identity=run_identity_tour(depths=(1, 3, 5, 10, 20) if minutes >= 1 else (1, 5), store=store),
-        seconds=time.perf_counter() - start,
-    )
-
-
-def _first_layer(
-    spec: ModelSpec, nets: list[Trained], models: list[nn.Module], train: ImageData, seed: int
-) -> FirstLayerTour:
-    explanation = explain_profile(models[0], train, seed=seed)
-    first = explanation.profile
-    profiles = {
-        f"seed {net.seed}": profile_of(m, train, seed=seed) for net, m in zip(nets, models, strict=True)
-    }
-    starts = [spec(net.seed) for net in nets]
-    update = profile_of(models[0], train, subtract=starts[0], seed=seed)
-    initial = []
-    for model in starts:
-        layer, _ = patch_basis(model, train, n_images=8)
-        initial.append(profile_in(layer, first.pca).energy)
-    shots = nets[0].records[0]
-    moved = [
-        float((n.weights["0.weight"] - n.initial["0.weight"]).norm() / n.initial["0.weight"].norm())
-        for n in nets
-    ]
-    return FirstLayerTour(
-        explanation=explanation,
-        energies=torch.stack([p.energy for p in profiles.values()]),
-        initial=torch.stack(initial),
-        consistency=consistency(profiles),
-        pair=agreement(*list(profiles.values())[:2], seed=seed),
-        steps=tuple(int(s) for s in shots["steps"]),
-        growth=profiles_over_time(shots["0.weight"], first, subtract_first=True),
-        bands=band_energy(update),
-        components=component_frequencies(first),
-        moved=torch.tensor(moved),
-        filters=first.layer.weight,
-    )
+    stage = Stage(
+        train=train, test=test, minutes=minutes, n_networks=n_networks, seed=seed, store=store
+    )  # fmt: skip
+    names = tuple(PARTS)
+    tour = Tour(data_name=str(train.meta.get("name", "images")), n_images=len(train), pending=names)
+    listen(tour)
+    for done, (name, part) in enumerate(PARTS.items(), start=1):
+        found = part(stage)
+        seconds = time.perf_counter() - start
+        tour = dataclasses.replace(tour, pending=names[done:], seconds=seconds, **{name: found})
+        listen(tour)
+    return tour

@@ -8,6 +8,7 @@ from firstlight.report.identity import (
 from firstlight.report.inspect import inspection_page
 from firstlight.report.order import order_sections
 from firstlight.report.page import (
+    Answer,
     Page,
     Panel,
     Section,
@@ -17,6 +18,7 @@ from firstlight.report.page import (
 from firstlight.report.tour import tour_page
 
 __all__ = [
+    "Answer",
     "Page",
     "Panel",
     "Section",

@@ -9,9 +9,15 @@ from firstlight.figures import Dots, Figure, dots, picture_grid
 from firstlight.insights import AnsatzTour, Inspection
 from firstlight.measures import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
 from firstlight.measures.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
-from firstlight.report.page import Panel, Section
+from firstlight.report.page import Answer, Panel, Section
 
+FOLLOW = "Do the filters follow the gradients?"
 USUAL = 0.9  # what the paper finds in most layers of trained networks
+
+
+def ansatz_answers(result: AnsatzTour) -> tuple[Answer, ...]:
+    """Whether the ansatz holds."""
+    return (Answer(question="Does the feature ansatz hold?", answer=verdict(result.ansatz), section=FOLLOW),)
 
 
 def ansatz_sections(result: AnsatzTour | Inspection) -> tuple[Section, ...]:
@@ -64,7 +70,7 @@ def _correlation(found: Ansatz) -> Section:
     ranked = sorted(rows, key=lambda row: row.excess)
     telling = rows if len(rows) <= 4 else (ranked[-1], ranked[-2], ranked[1], ranked[0])
     return Section(
-        title="Do the filters follow the gradients?",
+        title=FOLLOW,
         answer=verdict(found) + " " + " ".join(reading(row) for row in telling),
         panels=(
             Panel(
@@ -74,14 +80,28 @@ def _correlation(found: Ansatz) -> Section:
                 "gradients turned at random. Only what rises above them was learned.",
                 published="Above 0.9 in most layers of trained networks, lower before training; no null was shown.",
                 measured=_numbers(found),
+                formulas=("ansatz",),
             ),
             Panel(
                 figure=_isotropy_figure(found),
                 shows="Why the correlation is high even before training: both matrices hold the filters themselves, so "
                 "they agree by algebra as far as the gradients have no preferred direction (1 on this axis).",
+                published="Not shown in the papers.",
+                measured=_isotropy(found),
+                formulas=("isotropy", "ansatz"),
             ),
         ),
     )
+
+
+def _isotropy(found: Ansatz) -> str:
+    rows, starts = (found.pair(pair, hidden=True) for pair in (TRAINED, INITIAL))
+    parts = [
+        f"{sum(row.isotropy for row in some) / len(some):.2f} {when}"
+        for some, when in ((rows, "after training"), (starts, "at the start"))
+        if some
+    ]
+    return f"On average over hidden layers {', '.join(parts)}." if parts else "No hidden layer."
 
 
 def _numbers(found: Ansatz) -> str:
@@ -163,6 +183,10 @@ def _features(found: tuple[Eigenvectors, ...]) -> Section:
             ),
             shows=f"The first holds {by_kind[kind].values[0]:.0%} of the whole, all shown "
             f"{by_kind[kind].values.sum():.0%}. Middle grey is zero; the sign has no meaning.",
+            published="Leading eigenvectors of feature matrices look like oriented edge detectors.",
+            measured=f"Share that answers flat patches: "
+            f"{', '.join(f'{v:.0%}' for v in by_kind[kind].constant.tolist())}.",
+            formulas=("eigenvectors",),
         )
         for kind in words
         if kind in by_kind
@@ -204,6 +228,8 @@ def _maps(found: tuple[LayerMaps, ...], shown: Tensor) -> Section:
             "matter to the outputs (gradients). Bright is strong.",
             measured=f"The two maps correlate at {one.agreement.mean():.2f}; with the edges of the image (Sobel) at "
             f"{one.sobel.mean():.2f} and {one.gradient_sobel.mean():.2f}.",
+            published="Both matrices highlight the same structures at every depth; early layers detect edges.",
+            formulas=("maps",),
         )
         for one in found
     ]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
 from firstlight.insights import IdentityTour
-from firstlight.report.page import Page, Panel, Section
+from firstlight.report.page import Answer, Page, Panel, Section
 
 PUBLISHED = (
     "Shallow convolutional networks copy, those of middle depth return contours, very deep ones answer with "
@@ -31,6 +31,11 @@ def identity_page(tour: IdentityTour) -> Page:
             "Time": f"{sum(run.seconds for run in tour.runs):.0f} CPU seconds",
         },
     )
+
+
+def identity_answers(tour: IdentityTour) -> tuple[Answer, ...]:
+    """Copy or memorise, in a sentence."""
+    return (Answer(question="Copy or memorise?", answer=_answer(tour), section="What comes out?"),)
 
 
 def identity_sections(tour: IdentityTour) -> tuple[Section, ...]:
@@ -78,6 +83,7 @@ def _grid_section(tour: IdentityTour, alive: list[int]) -> Section:
                 "patterns and noise. Grey values are those of the training image, cut off beyond its range.",
                 published=PUBLISHED,
                 measured=f"First seed of each depth. {first.settings.words}.",
+                formulas=("identity score",),
             ),
         ),
     )
@@ -127,6 +133,13 @@ def _map_section(tour: IdentityTour, alive: list[int]) -> Section:
         return Panel(
             figure=figure,
             shows=f"Cosine, mean over draws and seeds. {'It ' + null + '.' if null else ''}",
+            published=PUBLISHED,
+            measured="; ".join(
+                f"{_layers(d)}: {float(row[0]):.2f} for an orthogonal image, {float(row[-1]):.2f} for its own"
+                for d, row in zip(alive, table, strict=True)
+            )
+            + ".",
+            formulas=("response",),
         )
 
     return Section(
@@ -166,6 +179,8 @@ def _score_section(tour: IdentityTour, alive: list[int]) -> Section:
                     at=alive,
                 ),
                 shows="Mean over seeds; the band is the range.",
+                published=PUBLISHED,
+                formulas=("identity score",),
                 measured=f"Training steps by depth: {steps}."
                 + (f" Not below the tolerance: {', '.join(stuck)} layers." if stuck else ""),
             ),

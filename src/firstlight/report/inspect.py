@@ -1,10 +1,11 @@
 """The page of one's own model: what it is, what it looks at, what is wrong with it."""
 
+import dataclasses
 import math
 
 import torch
 
-from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid
+from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid, sprite
 from firstlight.insights import Inspection
 from firstlight.measures import LayerChange, Profile
 from firstlight.report.ansatz import ansatz_sections, count, verdict
@@ -97,6 +98,7 @@ def _first_layer(profile: Profile) -> Section:
                     alt=f"{min(len(filters), 128)} small patterns, the filters of the first convolution",
                     columns=16,
                 ),
+                formulas=("energy",),
                 shows="Every filter on its own symmetric scale; middle grey is zero."
                 + (f" The first 128 of {len(filters)}." if len(filters) > 128 else ""),
             ),
@@ -104,6 +106,7 @@ def _first_layer(profile: Profile) -> Section:
                 figure=_profile_figure(profile),
                 shows="Energy of the filters along the principal components of the patches, from coarse to fine.",
                 published="Trained first layers agree on a band: neither the very coarse nor the very fine.",
+                formulas=("energy", "components"),
             ),
         ),
     )
@@ -112,7 +115,7 @@ def _first_layer(profile: Profile) -> Section:
 def _profile_figure(profile: Profile) -> Figure:
     top = float(profile.energy.max())
     root = profile.root_variance / profile.root_variance.max() * top
-    return curves(
+    figure = curves(
         [
             Curve(name="this model", values=profile.energy[None]),
             Curve(name="random filters of the same size", values=profile.nulls, role="null"),
@@ -123,6 +126,8 @@ def _profile_figure(profile: Profile) -> Figure:
         x="patch component, by decreasing variance",
         y="energy",
     )
+    pictures = profile.pca.basis.mT.reshape(-1, *profile.layer.weight.shape[1:])
+    return dataclasses.replace(figure, sprite=sprite(pictures, name="component"))
 
 
 def _moved(found: Inspection) -> str:
@@ -151,6 +156,7 @@ def _movement(found: Inspection) -> Section:
         (
             Panel(
                 figure=_distance_figure(changes),
+                formulas=("movement",),
                 shows="Distance of every layer from its start, in units of the start's size. The grey bars are the "
                 "distance that unrelated weights of the same size would have: "
                 + (
@@ -162,6 +168,7 @@ def _movement(found: Inspection) -> Section:
             ),
             Panel(
                 figure=_rank_figure(changes),
+                formulas=("effective rank",),
                 shows="Number of directions that the filters of a layer really use (effective rank), now and at the "
                 "start. Training on few features lowers it.",
             ),

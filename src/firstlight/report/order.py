@@ -5,7 +5,10 @@ import torch
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
 from firstlight.insights.order_report import OrderReport, Shown
 from firstlight.insights.order_tour import OrderTour
-from firstlight.report.page import Panel, Section
+from firstlight.report.page import Answer, Panel, Section
+
+FIRST_AND_LAST = "Which images are learned first, and which last?"
+AGREE = "Do networks agree on the order?"
 
 
 def order_sections(tour: OrderTour) -> tuple[Section, ...]:
@@ -14,10 +17,38 @@ def order_sections(tour: OrderTour) -> tuple[Section, ...]:
     return (_first_and_last(report), _agreement(tour), _predictors(report), _doubtful(report))
 
 
+def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
+    """Which images came first and last, and whether all networks agree."""
+    report = tour.report
+    first, last = (_most(shown) for shown in (report.earliest, report.latest))
+    return (
+        Answer(
+            question="Which images were learned first, which last?",
+            answer=f"First: {first}. Last: {last}. {_agreed(report)}",
+            section=FIRST_AND_LAST,
+        ),
+    )
+
+
+def _most(shown: Shown) -> str:
+    """The classes that make up most of some images."""
+    parts = _counted(shown).split(", ")
+    return f"mostly {' and '.join(part.split(' ', 1)[1] for part in parts[:2])}"
+
+
+def _agreed(report: OrderReport) -> str:
+    if report.constancy is None:
+        return "There were too few networks to tell whether the order is the same for all."
+    return (
+        f"Two ensembles of networks from different seeds agree on the order at {report.constancy.value.value:.2f} "
+        "(1 is the same order, 0 none in common)."
+    )
+
+
 def _first_and_last(report: OrderReport) -> Section:
     early, late = (float(report.scores[s.index].mean()) for s in (report.earliest, report.latest))
     return Section(
-        title="Which images are learned first, and which last?",
+        title=FIRST_AND_LAST,
         answer=f"The {len(report.earliest.index)} earliest images were classified correctly in {early:.0%} of all "
         f"epochs, the {len(report.latest.index)} latest in {late:.0%}; the average image in "
         f"{float(report.scores.mean()):.0%}.",
@@ -26,13 +57,19 @@ def _first_and_last(report: OrderReport) -> Section:
                 figure=_pictures(
                     report.earliest, "Learned first", "images that all networks learned at once"
                 ),
-                shows=f"By accessibility, the easiest first: {_counted(report.earliest)}.",
+                shows="By accessibility, the easiest first.",
+                published="Images that the leading principal components classify are learned first.",
+                measured=f"{_counted(report.earliest)}; on average right in {early:.0%} of all epochs.",
+                formulas=("accessibility",),
             ),
             Panel(
                 figure=_pictures(
                     report.latest, "Learned last", "images that the networks learned late or never"
                 ),
-                shows=f"The hardest first: {_counted(report.latest)}.",
+                shows="The hardest first.",
+                published="Images whose class hangs on components of small variance come last.",
+                measured=f"{_counted(report.latest)}; on average right in {late:.0%} of all epochs.",
+                formulas=("accessibility",),
             ),
         ),
     )
@@ -41,14 +78,8 @@ def _first_and_last(report: OrderReport) -> Section:
 def _agreement(tour: OrderTour) -> Section:
     report = tour.report
     found = report.constancy
-    if found is None:
-        answer = "There were too few networks to tell whether the order is the same for all."
-        measured = ""
-    else:
-        answer = (
-            f"Two ensembles of networks from different seeds agree on the order at {found.value.value:.2f} "
-            "(1 is the same order, 0 none in common)."
-        )
+    measured = answer = _agreed(report)
+    if found is not None:
         fast = (
             ""
             if found.fastest is None
@@ -70,7 +101,7 @@ def _agreement(tour: OrderTour) -> Section:
         height=280,
     )
     return Section(
-        title="Do networks agree on the order?",
+        title=AGREE,
         answer=answer,
         panels=(
             Panel(
@@ -78,6 +109,7 @@ def _agreement(tour: OrderTour) -> Section:
                 shows=f"{tour.recipe}.",
                 published="Networks of one architecture learn the same examples in nearly the same order.",
                 measured=measured,
+                formulas=("constancy", "accessibility"),
             ),
         )
         if epochs > 1
@@ -113,6 +145,8 @@ def _predictors(report: OrderReport) -> Section:
                 "Contrast knows nothing of the classes and serves as control.",
                 published="Accessibility against critical component: -0.93 after smoothing; against "
                 "discriminability in pixels: 0.44 to 0.51 on small data sets.",
+                measured=f"The best here is “{report.best_predictor}” at {best.pointwise.value:.2f}.",
+                formulas=("critical component", "discriminability"),
             ),
         ),
     )
@@ -126,15 +160,18 @@ def _doubtful(report: OrderReport) -> Section:
         panels=(
             Panel(
                 figure=_pictures(report.suspects, "Doubtful labels", "images whose label may be wrong"),
-                shows=f"The most suspicious first, labelled {', '.join(report.suspects.labels[:12])}"
+                shows="The most suspicious first.",
+                published="Not in the papers: a use of what they found.",
+                measured=f"Labelled {', '.join(report.suspects.labels[:12])}"
                 f"{' ...' if len(report.suspects.labels) > 12 else ''}.",
+                formulas=("suspicion",),
             ),
         ),
     )
 
 
 def _pictures(shown: Shown, title: str, what: str) -> Figure:
-    return picture_grid(
+    figure = picture_grid(
         shown.images,
         title=title,
         alt=f"{len(shown.images)} {what}",
@@ -142,6 +179,9 @@ def _pictures(shown: Shown, title: str, what: str) -> Figure:
         columns=12,
         zoom=_zoom(shown),
     )
+    figure.table["label"] = list(shown.labels)
+    figure.table["number of the image"] = shown.index.tolist()
+    return figure
 
 
 def _zoom(shown: Shown) -> int:

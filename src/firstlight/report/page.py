@@ -1,6 +1,6 @@
-"""One self-contained HTML page: words, figures, the table behind each figure."""
+"""One self-contained HTML page: words, figures, formulas, the table behind each figure."""
 
-import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -10,39 +10,103 @@ from typing import Any
 from firstlight.core.files import whole_file
 from firstlight.core.version import __version__
 from firstlight.figures import Figure
+from firstlight.report.drawing import Drawing, script_json
+from firstlight.report.formulas import formulas_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A figure with what it shows, what was published and what this run measured."""
+    """A figure with what it shows, what was published and what this run measured.
+
+    Parameters
+    ----------
+    figure : what is drawn.
+    shows : how to read it.
+    published : what the papers found.
+    measured : what this run found.
+    formulas : names in :data:`firstlight.report.formulas.FORMULAS`, to which the page links.
+    """
 
     figure: Figure
     shows: str
     published: str = ""
     measured: str = ""
+    formulas: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """One question, its answer in plain words, and the figures behind it."""
+    """One question, its answer in plain words, and the figures behind it.
+
+    Parameters
+    ----------
+    title, answer : the question and its answer.
+    panels : the figures.
+    details : settings, folded away.
+    """
 
     title: str
     answer: str
     panels: tuple[Panel, ...] = ()
+    details: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A short answer at the head of a page, with the title of the section that shows why."""
+
+    question: str
+    answer: str
+    section: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page opens with its answers and goes on section by section."""
+    """A page opens with its answers and goes on section by section.
+
+    Parameters
+    ----------
+    title, lead : what it is about, in a sentence or two.
+    answers : the main findings, each with its question.
+    sections : the figures behind them.
+    facts : for the footer.
+    pending : what is still to come; such a page says so.
+    reloads : an unfinished page loads itself again every few seconds.
+    """
 
     title: str
     lead: tuple[str, ...]
     sections: tuple[Section, ...]
+    answers: tuple[Answer, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
+    pending: tuple[str, ...] = ()
+    reloads: bool = False
+
+    def panels(self) -> Iterator[Panel]:
+        """All figures of the page with their words, in order."""
+        for section in self.sections:
+            yield from section.panels
 
 
-def render(page: Page) -> str:
-    """Return the page as HTML. Every text is escaped; nothing is loaded from elsewhere."""
+def render(page: Page, *, static: bool = False) -> str:
+    """Return the page as HTML. Every text is escaped; nothing is loaded from elsewhere.
+
+    Parameters
+    ----------
+    page : what to show.
+    static : draw figures as SVG, without any script.
+    """
+    return render_with(
+        "page.html",
+        panels=list(page.panels()),
+        static=static,
+        page=page,
+        anchors={section.title: f"s{index + 1}" for index, section in enumerate(page.sections)},
+    )
+
+
+def render_with(template: str, *, panels: list[Panel], static: bool, **words: Any) -> str:
+    """Fill one of our templates, which may show each of `panels`, with all that figures need."""
     import jinja2  # imported when a page is written: 100 ms
 
     templates = jinja2.Environment(
@@ -52,37 +116,31 @@ def render(page: Page) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    figures = [panel.figure for section in page.sections for panel in section.panels]
-    return templates.get_template("page.html").render(
-        page=page,
+    drawings = {id(panel): Drawing.of(panel.figure, index, static) for index, panel in enumerate(panels)}
+    scripts = {} if static else {"plotly": _plotly_source(), "script": _template("page.js")}
+    return templates.get_template(template).render(
         version=__version__,
-        plots=_script_json([figure.plot for figure in figures]),
-        plotly=_plotly_source(),
+        static=static,
         style=_template("page.css"),
-        script=_template("page.js"),
-        number={id(figure): index for index, figure in enumerate(figures)},
-        identity=id,
-        rows_of=_rows,
+        plots=script_json([drawing.plot for drawing in drawings.values()]),
+        scripts=scripts,
+        drawing_of=lambda panel: drawings[id(panel)],
+        formulas=formulas_of([name for panel in panels for name in panel.formulas]),
+        **words,
     )
 
 
-def write_page(page: Page, path: Path) -> Path:
+def write_page(page: Page, path: Path, *, static: bool = False) -> Path:
     """Write the page, whole or not at all."""
+    return write_html(render(page, static=static), path)
+
+
+def write_html(html: str, path: Path) -> Path:
+    """Write a rendered page, whole or not at all."""
     with whole_file(path) as part:
-        part.write_text(render(page), encoding="utf-8")
+        part.write_text(html, encoding="utf-8")
         part.chmod(0o644)
     return path
-
-
-def _rows(figure: Figure) -> list[list[str]]:
-    columns = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in col] for col in figure.table.values()]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _script_json(value: Any) -> str:
-    """JSON that is safe inside a script element, whatever the data hold."""
-    text = json.dumps(value, allow_nan=False)
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 @cache

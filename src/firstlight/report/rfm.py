@@ -59,6 +59,7 @@ def _rounds(found: LearnedKernel) -> Section:
                 ),
                 shows="Every round solves a ridge regression and replaces M by the gradient outer product.",
                 published="Gains of 0 to 4 points, chosen on the test set.",
+                formulas=("kernel",),
                 measured=_gained(found),
             ),
         ),
@@ -81,6 +82,7 @@ def _vectors(found: LearnedKernel) -> Section:
                 ),
                 shows=f"Shares of the trace, true labels: {shares}.",
                 published="Leading eigenvectors look like edge detectors.",
+                formulas=("eigenvectors",),
                 measured=_labels(found),
             ),
         ),
@@ -90,7 +92,7 @@ def _vectors(found: LearnedKernel) -> Section:
 def _maps(found: LearnedKernel) -> Section:
     def grid(images: torch.Tensor, title: str, alt: str) -> Panel:
         figure = picture_grid(images, title=title, alt=alt, signed=False, columns=len(images), zoom=3)
-        return Panel(figure=figure, shows=title + ".")
+        return Panel(figure=figure, shows=title + ".", formulas=("maps",))
 
     return Section(
         title="What does it see in photographs it never saw?",

@@ -1,203 +1,153 @@
 """The page of the tour: answers first, then the figures behind them."""
 
-from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
-from firstlight.insights import FirstLayerTour, Tour
-from firstlight.report.ansatz import ansatz_sections
-from firstlight.report.identity import identity_sections
-from firstlight.report.order import order_sections
-from firstlight.report.page import Page, Panel, Section
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from firstlight.figures import Curve, curves, picture_grid, sprite
+from firstlight.insights import ImagesTour, Tour, TrainingTour
+from firstlight.report.ansatz import ansatz_answers, ansatz_sections
+from firstlight.report.first_layer import first_layer_answers, first_layer_sections
+from firstlight.report.identity import identity_answers, identity_sections
+from firstlight.report.order import order_answers, order_sections
+from firstlight.report.page import Answer, Page, Panel, Section
 
 
-def tour_page(tour: Tour) -> Page:
-    """Turn what a tour measured into a page."""
-    layer = tour.first_layer
+@dataclass(frozen=True)
+class TourPart:
+    """How one part of a tour appears on the page.
+
+    Parameters
+    ----------
+    words : what it is called while it is still to come.
+    answers : what it says at the head of the page.
+    sections : the figures behind that.
+    """
+
+    words: str
+    answers: Callable[[Any], tuple[Answer, ...]]
+    sections: Callable[[Any], tuple[Section, ...]]
+
+
+def tour_page(tour: Tour, *, reloads: bool = False) -> Page:
+    """Turn what a tour has measured so far into a page.
+
+    Parameters
+    ----------
+    tour : complete or not.
+    reloads : an unfinished page loads itself again.
+    """
+    done = [(part, found) for name, part in PARTS.items() if (found := getattr(tour, name)) is not None]
+    recipe = tour.training.recipe if tour.training else "not finished"
     return Page(
         title=f"What a small network learned from {tour.data_name}",
-        lead=(_learned(layer), _explained(layer), _performed(tour)),
-        sections=(
-            _filters_section(layer),
-            _profile_section(layer),
-            _time_section(layer),
-            *order_sections(tour.order),
-            *ansatz_sections(tour.ansatz),
-            *identity_sections(tour.identity),
-            _training(tour),
+        lead=(
+            f"Small convolutional networks were trained on {tour.n_images:,} images of {tour.data_name} and looked at: "
+            "what they learned, in what order, and why. Grey and dashed is what would be seen without learning.",
         ),
+        answers=tuple(answer for part, found in done for answer in part.answers(found)),
+        sections=tuple(section for part, found in done for section in part.sections(found)),
         facts={
             "Data": f"{tour.data_name}, {tour.n_images} images",
-            "Training": tour.recipe,
+            "Training": recipe,
             "Time": f"{tour.seconds:.0f} s",
         },
+        pending=tuple(PARTS[name].words for name in tour.pending),
+        reloads=reloads,
     )
 
 
-def _learned(layer: FirstLayerTour) -> str:
-    low, middle, high = layer.bands.tolist()
-    pairs = layer.consistency.pairs()
-    agree = "agree" if pairs.min() > layer.consistency.band else "do not agree beyond chance"
-    return (
-        f"Training put {low:.0%} of what it changed in the first layer into coarse, {middle:.0%} into middle and "
-        f"{high:.0%} into fine patterns. Networks from different seeds {agree}: their profiles correlate at "
-        f"{pairs.min():.2f} or more, where unrelated profiles stay below {layer.consistency.band:.2f}."
-    )
+BEFORE, TRAINED = "What is in the images, before any network?", "How well did it train?"
 
 
-def _explained(layer: FirstLayerTour) -> str:
-    found = layer.explanation
-    return (
-        f"Gradient descent's implicit bias alone, without any labels, explains {found.bias_share:.0%} of this "
-        f"profile; the true labels add {max(found.label_share, 0):.0%}. The same fit explains "
-        f"{max(found.null_share, 0):.0%} of random filters, which is what fitting alone achieves."
-    )
-
-
-def _performed(tour: Tour) -> str:
-    return (
-        f"The networks classify {tour.test_accuracy.mean():.0%} of unseen images correctly "
-        f"(the largest class alone would give {tour.chance:.0%})."
-    )
-
-
-def _filters_section(layer: FirstLayerTour) -> Section:
-    return Section(
-        title="What does the first layer look at?",
-        answer="Each square is one filter of the trained first layer, enlarged; middle grey is zero.",
-        panels=(
-            Panel(
-                figure=picture_grid(
-                    layer.filters,
-                    title="Trained filters",
-                    alt=f"{len(layer.filters)} small colour patterns, the filters of the first layer",
-                    columns=16,
-                ),
-                shows="Every filter on its own symmetric scale.",
-            ),
-            Panel(
-                figure=picture_grid(
-                    layer.explanation.profile.pca.basis.mT.reshape(-1, *layer.filters.shape[1:]),
-                    title="Principal components of the image patches",
-                    alt="Patterns from coarse to fine: flat, then gradients, then finer waves",
-                    columns=9,
-                ),
-                shows="From the largest variance (top left) to the smallest: the axes of the next figure.",
-            ),
-        ),
-    )
-
-
-def _profile_section(layer: FirstLayerTour) -> Section:
-    found = layer.explanation
-    return Section(
-        title="Why these features?",
-        answer=_explained(layer),
-        panels=(
-            Panel(
-                figure=_profile_figure(layer),
-                shows="Energy of the filters along each patch component; the band is the range over seeds.",
-                published="Trained profiles of all networks coincide (correlation above 0.98 in many cases) "
-                "and are unrelated to the initial ones.",
-                measured=f"Pairs of seeds correlate at {layer.consistency.pairs().mean():.2f} on average, "
-                f"{layer.consistency.pairs(without_first=True).mean():.2f} with the first component left out; "
-                f"95 % of resampled filter banks of the first pair lie in "
-                f"{layer.pair.interval.low:.2f} to {layer.pair.interval.high:.2f}. The first layer moved by "
-                f"{layer.moved.mean():.1f} times its initial size.",
-            ),
-            Panel(
-                figure=_consistency_figure(layer),
-                shows="Correlation of every pair of profiles, with the two controls that prove nothing: random "
-                "filters, and the square root of the patch variances, which a single step imprints.",
-                measured=f"Trained against the root of the variances: "
-                f"{found.profile.controls()['root of variances']:.2f}. Unrelated profiles of this length stay "
-                f"within ±{layer.consistency.band:.2f}.",
-            ),
-        ),
-    )
-
-
-def _profile_figure(layer: FirstLayerTour) -> Figure:
-    profile = layer.explanation.profile
-    scale = layer.energies.max()
-    root = profile.root_variance / profile.root_variance.max() * scale
-    return curves(
-        [
-            Curve(name="trained", values=layer.energies),
-            Curve(name="initial", values=layer.initial, role="initial"),
-            Curve(name="theory without labels", values=layer.explanation.bias_curve[None], role="theory"),
-            Curve(name="root of patch variances (scaled)", values=root[None], role="null"),
-        ],
-        title="Energy profile of the first layer",
-        alt="Energy against component: trained networks above their start for coarse components, with the "
-        "theory curve and the root of the variances for comparison",
+def _images(found: ImagesTour) -> tuple[Section, ...]:
+    share = found.variances / found.variances.sum()
+    spectrum = curves(
+        [Curve(name="variance", values=share[None])],
+        title="Variance of the patch components",
+        alt="Variance against component falls steeply over several powers of ten",
         x="patch component, by decreasing variance",
-        y="energy",
+        y="share of the variance",
+        log_y=True,
+        height=300,
     )
-
-
-def _consistency_figure(layer: FirstLayerTour) -> Figure:
-    found = layer.consistency
-    return heatmap(
-        found.matrix,
-        rows=found.names,
-        columns=found.names,
-        title="Do the networks agree?",
-        alt="Matrix of correlations between the profiles of the networks and two controls",
+    spectrum = dataclasses.replace(spectrum, sprite=sprite(found.components, name="component"))
+    shown = picture_grid(
+        found.shown,
+        title="Some of the images",
+        alt=f"{len(found.shown)} training images: {', '.join(dict.fromkeys(found.labels))}",
+        signed=False,
+        columns=12,
+        zoom=max(1, 64 // max(found.shown.shape[2:])),
     )
-
-
-def _time_section(layer: FirstLayerTour) -> Section:
-    steps = [s for s in layer.steps if s > 0]
-    growth = layer.growth[-len(steps) :]
-    shown = [0, 1, 2, 4, 8, 16]
-    series = [
-        Curve(name=f"component {i + 1}", values=growth[:, i][None], role=role)
-        for i, role in zip(
-            (i for i in shown if i < growth.shape[1]),
-            ("trained", "random labels", "theory", "other", "null", "initial"),
-            strict=False,
-        )
-    ]
-    return Section(
-        title="Which components grow first?",
-        answer="The energy of the update, component by component, while the first network trained.",
-        panels=(
-            Panel(
-                figure=curves(
-                    series,
-                    title="Growth during training",
-                    alt="Energy of the accumulated update against training step, for six components",
-                    x="training step",
-                    y="energy of the update",
-                    at=steps,
-                    log_x=True,
-                    log_y=True,
+    shown.table["label"] = list(found.labels)
+    return (
+        Section(
+            title=BEFORE,
+            answer=f"Small patches of the images are mostly flat or smooth: the first of their {len(share)} components "
+            f"holds {float(share[0]):.0%} of the variance, the first three {float(share[:3].sum()):.0%}. What a "
+            "network learns is measured along these components.",
+            panels=(
+                Panel(
+                    figure=shown,
+                    shows="Training images of all classes.",
+                    published="The papers use CIFAR-10, MNIST and others.",
+                    measured=f"{len(dict.fromkeys(found.labels))} classes among the {len(found.shown)} shown.",
+                    formulas=("components",),
                 ),
-                shows="Components of large variance come first; both axes are logarithmic.",
-                published="Gradient descent moves first along large components.",
+                Panel(
+                    figure=spectrum,
+                    shows="From coarse to fine: each point is a component of the patches that the first layer sees, "
+                    "shown below. Touch one to see it enlarged.",
+                    published="Components of image patches are waves, ordered roughly from low to high frequency.",
+                    measured=f"The last component has {float(share[-1]):.1e} of the variance.",
+                    formulas=("components",),
+                ),
             ),
         ),
     )
 
 
-def _training(tour: Tour) -> Section:
-    epochs = tour.loss.shape[1]
-    return Section(
-        title="How well did it train?",
-        answer=f"Training accuracy {tour.train_accuracy.mean():.0%}, test accuracy "
-        f"{tour.test_accuracy.mean():.0%} (from {tour.test_accuracy.min():.0%} to {tour.test_accuracy.max():.0%}).",
-        panels=(
-            Panel(
-                figure=curves(
-                    [Curve(name="training loss", values=tour.loss)],
-                    title="Loss",
-                    alt="Training loss falls over the epochs",
-                    x="epoch",
-                    y="cross-entropy (nats)",
-                    at=range(1, epochs + 1),
-                    height=260,
-                ),
-                shows="Mean over seeds; the band is the range.",
-            ),
-        )
-        if epochs > 1
-        else (),
+def _trained(found: TrainingTour) -> str:
+    return (
+        f"The networks classify {found.test_accuracy.mean():.0%} of unseen images correctly "
+        f"(the largest class alone would give {found.chance:.0%})."
     )
+
+
+def _training_answers(found: TrainingTour) -> tuple[Answer, ...]:
+    return (Answer(question="Did they learn the task?", answer=_trained(found), section=TRAINED),)
+
+
+def _training(found: TrainingTour) -> tuple[Section, ...]:
+    epochs = found.loss.shape[1]
+    spread = f"{found.test_accuracy.min():.0%} to {found.test_accuracy.max():.0%}"
+    panel = Panel(
+        figure=curves(
+            [Curve(name="training loss", values=found.loss)],
+            title="Loss",
+            alt="Training loss falls over the epochs",
+            x="epoch",
+            y="cross-entropy (nats)",
+            at=range(1, epochs + 1),
+            height=260,
+        ),
+        shows="Mean over seeds; the band is the range.",
+        published="The papers train longer, to 90 % and more on CIFAR-10; a tour lasts minutes.",
+        measured=f"{found.recipe}. Test accuracy {spread}.",
+        formulas=("loss",),
+    )
+    answer = f"Training accuracy {found.train_accuracy.mean():.0%}. {_trained(found)}"
+    return (Section(title=TRAINED, answer=answer, panels=(panel,) if epochs > 1 else ()),)
+
+
+# Names as in `firstlight.insights.tour.PARTS`, in the order of the page.
+PARTS: dict[str, TourPart] = {
+    "images": TourPart("the images", lambda found: (), _images),
+    "first_layer": TourPart("the first layer", first_layer_answers, first_layer_sections),
+    "order": TourPart("the order of learning", order_answers, order_sections),
+    "ansatz": TourPart("filters and gradients", ansatz_answers, ansatz_sections),
+    "identity": TourPart("copy or memorise", identity_answers, identity_sections),
+    "training": TourPart("accuracy", _training_answers, _training),
+}

@@ -1,0 +1,105 @@
+"""Axes as numbers: where a value lies between two ends, and which values are worth a label."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One axis.
+
+    Parameters
+    ----------
+    low, high : the ends, as powers of ten on a logarithmic axis; `low` may be the larger.
+    is_log : whether the axis is logarithmic.
+    names : of the places 0, 1, ..., if the axis counts things.
+    ticks : labelled values.
+    """
+
+    low: float
+    high: float
+    is_log: bool
+    names: tuple[str, ...]
+    ticks: tuple[tuple[Any, str], ...]
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value can be drawn at all."""
+        if isinstance(value, str):
+            return value in self.names
+        return value is not None and math.isfinite(value) and (value > 0 or not self.is_log)
+
+    def place(self, value: Any) -> float:
+        """Share of the way from `low` to `high`."""
+        number = float(self.names.index(value)) if isinstance(value, str) else float(value)
+        number = math.log10(number) if self.is_log else number
+        return (number - self.low) / ((self.high - self.low) or 1.0)
+
+
+def scale_of(plot: dict[str, Any], letter: str) -> Scale:
+    """Return the axis `letter` ("x" or "y") of a plot, as Plotly would choose it."""
+    settings = plot["layout"].get(f"{letter}axis", {})
+    is_log = settings.get("type") == "log"
+    values = [v for trace in plot["data"] for v in _values(trace, letter)]
+    names = tuple(dict.fromkeys(v for v in values if isinstance(v, str)))
+    numbers = [math.log10(v) if is_log else v for v in values
+               if not isinstance(v, str) and v is not None and math.isfinite(v) and (v > 0 or not is_log)]  # fmt: skip
+    if "range" in settings:
+        low, high = (float(v) for v in settings["range"])
+    elif names:
+        low, high = -0.5, len(names) - 0.5
+    else:
+        low, high = min(numbers, default=0.0), max(numbers, default=1.0)
+        room = 0.04 * (high - low) or 0.5
+        low, high = low - room, high + room
+    if settings.get("autorange") == "reversed":
+        low, high = high, low
+    if settings.get("visible") is False:
+        ticks: tuple[tuple[Any, str], ...] = ()
+    elif "tickvals" in settings:
+        ticks = tuple(zip(settings["tickvals"], map(str, settings["ticktext"]), strict=True))
+    elif names:
+        ticks = tuple((name, name) for name in names)
+    else:
+        ticks = tuple((v, f"{v:g}") for v in (_decades(low, high) if is_log else _round_values(low, high)))
+    return Scale(low, high, is_log, names, ticks)
+
+
+def _values(trace: dict[str, Any], letter: str) -> list[Any]:
+    if trace["type"] == "image":
+        return []
+    values = list(trace[letter])
+    if letter == "y" and trace["type"] == "bar":
+        base = trace.get("base") or [0.0] * len(values)
+        values = [v + b for v, b in zip(values, base, strict=True) if None not in (v, b)] + list(base)
+    if letter == "y" and trace.get("error_y", {}).get("visible"):
+        bars, middle = trace["error_y"], list(trace["y"])
+        for sign, ends in ((1, bars["array"]), (-1, bars["arrayminus"])):
+            values += [m + sign * e for m, e in zip(middle, ends, strict=True) if None not in (m, e)]
+    return values
+
+
+def _round_values(low: float, high: float, *, about: int = 5) -> list[float]:
+    """Few round numbers between two ends.
+
+    Examples
+    --------
+    >>> _round_values(0.0, 1.0)
+    [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    """
+    low, high = min(low, high), max(low, high)
+    raw = (high - low) / about or 1.0
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= 0.8 * raw)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(i * step, 12) for i in range(first, last + 1)]
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """Powers of ten, or 1, 2 and 5 times them where there are few."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    every = max(1, len(powers) // 6)
+    found = [10.0**p for p in powers if p % every == 0 and low - 1e-9 <= p <= high + 1e-9]
+    if len(found) >= 3:
+        return found
+    return [m * 10.0**p for p in powers for m in (1, 2, 5) if low <= math.log10(m) + p <= high]
