@@ -27,7 +27,7 @@ def drawn_displacement(model, seed=0):
 
 
 @given(drawn=networks_and_images(), seed=st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_outputs_and_gradients_equal_the_definition(drawn, seed):
     model, x = drawn
     u = drawn_displacement(model, seed)
