@@ -6,6 +6,7 @@ from firstlight.estimators.convrfm import ConvRFMClassifier, ConvRFMRegressor, D
 
 # linearised networks
 from firstlight.estimators.linear_solution import LinearSolution, solve_linearized
+from firstlight.estimators.linearized import LinearizedClassifier
 from firstlight.estimators.saving import load_machine, save_machine
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "ConvRFMRegressor",
     "DeepConvRFMClassifier",
     "LinearSolution",
+    "LinearizedClassifier",
     "load_machine",
     "save_machine",
     "solve_linearized",
