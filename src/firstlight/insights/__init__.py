@@ -51,6 +51,12 @@ from firstlight.insights.order_tour import (
     OrderTour,
     run_order_tour,
 )
+from firstlight.insights.regime import (
+    Movement,
+    RegimeResult,
+    regime,
+    regime_figure,
+)
 from firstlight.insights.tour import (
     FirstLayerTour,
     Tour,
@@ -69,9 +75,11 @@ __all__ = [
     "IdentityTask",
     "IdentityTour",
     "Inspection",
+    "Movement",
     "OrderReport",
     "OrderTour",
     "ProfileExplanation",
+    "RegimeResult",
     "Shown",
     "Tour",
     "ansatz_tour",
@@ -84,6 +92,8 @@ __all__ = [
     "inspect",
     "label_suspicion",
     "order_report",
+    "regime",
+    "regime_figure",
     "run_identity_task",
     "run_identity_tasks",
     "run_identity_tour",

@@ -129,10 +129,11 @@ def ntk_change(before: Float[Tensor, "a b"], after: Float[Tensor, "c d"]) -> Ntk
     size, new_size = float(start.norm()), float(end.norm())
     if size == 0:
         raise InvalidInput("`before` must not be zero: the change is relative to it.")
-    cosine = float((start * end).sum()) / (size * new_size) if new_size else 0.0
+    # half the squared distance of the normalised matrices is 1 - cosine without cancellation
+    rotation = float((start / size - end / new_size).square().sum()) / 2 if new_size else 1.0
     return NtkChange(
         distance=float((end - start).norm()) / size,
-        rotation=max(0.0, 1.0 - cosine),
+        rotation=rotation,
         growth=new_size / size,
     )
 
