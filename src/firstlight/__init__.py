@@ -7,9 +7,9 @@ from firstlight.core.version import __version__
 
 if TYPE_CHECKING:
     from firstlight.data import ImageData, load
-    from firstlight.insights import Inspection, explain_profile, inspect
-    from firstlight.measures import ansatz, feature_matrix, patch_agop, profile_of
-    from firstlight.models import build, load_weights
+    from firstlight.insights import Inspection, explain_profile, inspect, regime
+    from firstlight.measures import ansatz, feature_matrix, ntk_gram, patch_agop, profile_of
+    from firstlight.models import build, linearize, load_weights
     from firstlight.report import inspection_page, write_page
 
 __all__ = [
@@ -22,10 +22,13 @@ __all__ = [
     "feature_matrix",
     "inspect",
     "inspection_page",
+    "linearize",
     "load",
     "load_weights",
+    "ntk_gram",
     "patch_agop",
     "profile_of",
+    "regime",
     "write_page",
 ]
 
@@ -36,11 +39,14 @@ _WHERE = {
     "Inspection": "insights",
     "explain_profile": "insights",
     "inspect": "insights",
+    "regime": "insights",
     "ansatz": "measures",
     "feature_matrix": "measures",
+    "ntk_gram": "measures",
     "patch_agop": "measures",
     "profile_of": "measures",
     "build": "models",
+    "linearize": "models",
     "load_weights": "models",
     "inspection_page": "report",
     "write_page": "report",

@@ -44,7 +44,8 @@ def inspect(
     factory
         Python code of yours that builds the model: module:function, called without arguments.
     init
-        Weights of the same model before its training; by default a fresh initialisation is compared.
+        Weights of the same model before its training, which also tell whether training was lazy; by default a
+        fresh initialisation is compared.
     split
         Which images: test or train.
     n

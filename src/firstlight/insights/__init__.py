@@ -52,6 +52,12 @@ from firstlight.insights.order_tour import (
     OrderTour,
     run_order_tour,
 )
+from firstlight.insights.regime import (
+    Movement,
+    RegimeResult,
+    regime,
+    regime_figure,
+)
 from firstlight.insights.tour import (
     ImagesTour,
     Tour,
@@ -72,9 +78,11 @@ __all__ = [
     "IdentityTour",
     "ImagesTour",
     "Inspection",
+    "Movement",
     "OrderReport",
     "OrderTour",
     "ProfileExplanation",
+    "RegimeResult",
     "Shown",
     "Tour",
     "TrainingTour",
@@ -88,6 +96,8 @@ __all__ = [
     "inspect",
     "label_suspicion",
     "order_report",
+    "regime",
+    "regime_figure",
     "run_identity_task",
     "run_identity_tasks",
     "run_identity_tour",

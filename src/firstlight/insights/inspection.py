@@ -13,6 +13,7 @@ from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.data.images import ImageData
 from firstlight.insights.fresh_twin import fresh_twin
+from firstlight.insights.regime import RegimeResult, regime
 from firstlight.measures import (
     Ansatz,
     Eigenvectors,
@@ -35,6 +36,7 @@ from firstlight.training import accuracy
 
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
 FAST_SMALL, FAST_LARGE = 64, 8
+N_REGIME, N_REGIME_LARGE = 32, 4  # images of the tangent kernels
 N_SHOWN = 6  # images in the pictures
 N_VIEWS = 4  # layers in the pictures
 
@@ -69,6 +71,8 @@ class Inspection(Result):
     changes : distance of every layer from the start.
     start : what the start was, in words.
     is_own_start : whether training began there; a fresh initialisation is a stranger.
+    regime : lazy or feature learning; None if the start is not known or the outputs cannot tell.
+    no_regime : why there is none, in words.
     is_fast : fewer images were taken on request.
     seconds : it took.
     """
@@ -90,6 +94,8 @@ class Inspection(Result):
     changes: tuple[LayerChange, ...]
     start: str
     is_own_start: bool
+    regime: RegimeResult | None
+    no_regime: str
     is_fast: bool
     seconds: float
 
@@ -152,6 +158,7 @@ def inspect(
         for which, label in ((model, "Gradients of the model"), (start, "Gradients of its start"))
     )
     parameter = next(model.parameters())
+    found, why_not = _regime(model, initial, images, output, fast, seed, show)
     return Inspection(
         name=name or type(model).__name__,
         n_parameters=sum(p.numel() for p in model.parameters()),
@@ -170,6 +177,8 @@ def inspect(
         changes=_changes(trained, fresh),
         start="a fresh initialisation" if initial is None else "the given start",
         is_own_start=initial is not None,
+        regime=found,
+        no_regime=why_not,
         is_fast=fast,
         seconds=time.perf_counter() - begun,
     )
@@ -205,6 +214,34 @@ def _accuracy(model: nn.Module, images: ImageData | Tensor, n_outputs: int, outp
         return float("nan")
     device = next(model.parameters()).device
     return accuracy(model, images.replace(x=images.x.to(device), y=images.y.to(device)))
+
+
+def _regime(
+    model: nn.Module,
+    initial: nn.Module | None,
+    images: ImageData | Tensor,
+    output: OutputName,
+    fast: bool,
+    seed: int,
+    show: bool | None,
+) -> tuple[RegimeResult | None, str]:
+    """Lazy or learning, or the reason why that is not known."""
+    if initial is None:
+        return None, "it needs the weights before training, as `initial` (--init)"
+    if output is not None:
+        return None, "it needs a model that returns one tensor"
+    count = len(images)
+    if count < 2:
+        return None, "it needs at least two images"
+    side = (images.x if isinstance(images, ImageData) else images).shape[2:]
+    most = N_REGIME_LARGE if side[0] * side[1] > 128**2 else N_REGIME
+    try:
+        return regime(
+            model, images, init=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,
+            with_ansatz=False, seed=seed, show=show,
+        ), ""  # fmt: skip
+    except InvalidInput as error:  # no forward-mode derivative, frozen weights, images that meet
+        return None, str(error)
 
 
 def _profile(model: nn.Module, x: Tensor, seed: int) -> Profile | None:

@@ -27,8 +27,9 @@ from firstlight.models.identity import (
     write_identity,
 )
 
-# weights
+# weights, and the first-order expansion in them
 from firstlight.models.initialisers import initialise
+from firstlight.models.linearized import LinearizedModel, linearize
 from firstlight.models.loading import load_weights
 from firstlight.models.pretrained import (
     RESNET50_MEAN,
@@ -42,6 +43,7 @@ __all__ = [
     "RESNET50_MEAN",
     "RESNET50_STD",
     "FourierConv2d",
+    "LinearizedModel",
     "ModelSpec",
     "alexnet",
     "available",
@@ -55,6 +57,7 @@ __all__ = [
     "initialise",
     "lenet",
     "linear_cnn",
+    "linearize",
     "load_weights",
     "options",
     "parameter_count",

@@ -1,0 +1,394 @@
+"""Lazy or learning? Where a training stands between a linear model and a change of features."""
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from
+from firstlight.data.images import ImageData
+from firstlight.estimators import solve_linearized
+from firstlight.figures import Dots, Figure, dots
+from firstlight.insights.fresh_twin import fresh_twin
+from firstlight.measures import (
+    LabelAlignment,
+    LayerChange,
+    NtkChange,
+    ansatz,
+    label_alignment,
+    layer_changes,
+    ntk_change,
+    ntk_gram,
+)
+from firstlight.measures.ansatz import INITIAL, TRAINED
+from firstlight.measures.model_state import evaluating
+from firstlight.models import LinearizedModel, linearize
+from firstlight.training import accuracy, predictions
+
+N_KERNEL = 64
+N_FIT_ROWS = 3000  # images times classes that the exact solve is given
+MOST_OUTPUTS = 10  # of many outputs so many are looked at
+LAZY, LEARNING = 0.1, 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Movement(Result):
+    r"""What a displacement of the weights did to the network.
+
+    Parameters
+    ----------
+    kernel : how far the tangent kernel turned and grew.
+    remainder : :math:`|f(w) - f_{lin}(w - w_0)| / |f(w) - f(w_0)|` on the images, at most 1: the share of
+        the change that the linearisation at the start does not explain.
+    """
+
+    kernel: NtkChange
+    remainder: float
+
+    @property
+    def score(self) -> float:
+        """Mean of the kernel's rotation and the remainder."""
+        return (self.kernel.rotation + self.remainder) / 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegimeResult(Result):
+    r"""Where a training stands between lazy (0) and feature learning (1), and on what evidence.
+
+    Parameters
+    ----------
+    training : what the training did.
+    random_step : what a step of the same length in every weight tensor, in a random direction, does: the
+        null of movement without learning.
+    stranger : how far the kernel of an independent initialisation is turned from that of the start.
+    movement : :math:`\|w - w_0\| / \|w_0\|` over all weights.
+    changes : the same by layer, with the distance of unrelated weights.
+    alignment, initial_alignment : of the kernel with the labels, after and before; None without labels.
+    accuracy, chance : of the network, on images the linear model was not fitted to; NaN without labels.
+    linear_accuracy : of the exactly solved linearisation at the start; NaN if it was left out.
+    expansion_accuracy : of the linearisation at the start, moved as the network moved.
+    ansatz, initial_ansatz : mean correlation of filters and gradients over hidden layers; NaN if left out.
+    n_kernel, n_outputs, n_fit, n_test : images and outputs behind these numbers.
+    """
+
+    training: Movement
+    random_step: Movement
+    stranger: NtkChange
+    movement: float
+    changes: tuple[LayerChange, ...]
+    alignment: LabelAlignment | None
+    initial_alignment: LabelAlignment | None
+    accuracy: float
+    chance: float
+    linear_accuracy: float
+    expansion_accuracy: float
+    ansatz: float
+    initial_ansatz: float
+    n_kernel: int
+    n_outputs: int
+    n_fit: int
+    n_test: int
+
+    @property
+    def score(self) -> float:
+        """From 0, lazy, to 1: mean of the rotation of the kernel and the unexplained share of the change."""
+        return self.training.score
+
+    @property
+    def null(self) -> float:
+        """The score of a random step of the same length."""
+        return self.random_step.score
+
+    @property
+    def gap(self) -> float:
+        """Accuracy of the network minus that of the exactly solved linearisation."""
+        return self.accuracy - self.linear_accuracy
+
+    @property
+    def verdict(self) -> str:
+        """The score in words."""
+        if self.score < LAZY:
+            return "lazy"
+        return "feature learning" if self.score > LEARNING else "between lazy and feature learning"
+
+    def sentence(self) -> str:
+        """One sentence with the number, its parts and its null."""
+        return (
+            f"Training was {self.verdict}: {self.score:.2f} on the line from lazy (0) to feature learning (1). Its "
+            f"tangent kernel turned by {self.training.kernel.rotation:.2f} and {self.training.remainder:.0%} of the "
+            f"change of its outputs is not linear in the weights; a random step of the same length gives "
+            f"{self.null:.2f}."
+        )
+
+
+def regime(
+    model: nn.Module,
+    data: ImageData | Tensor,
+    *,
+    init: nn.Module | Mapping[str, Tensor] | None = None,
+    test: ImageData | None = None,
+    n_kernel: int = N_KERNEL,
+    n_fit: int | None = None,
+    with_ansatz: bool = True,
+    seed: int = 0,
+    show: bool | None = None,
+) -> RegimeResult:
+    r"""Was the training of this network lazy, or did it learn features?
+
+    .. math:: \mathrm{score} = \tfrac12\Big(1 - \cos(\Theta_0, \Theta)\Big)
+              + \tfrac12 \min\Big(1, \frac{|f(w) - f(w_0) - J_0 (w - w_0)|}{|f(w) - f(w_0)|}\Big)
+
+    Both parts are 0 for a network that equals its linearisation, whatever its loss, its labels and its
+    optimiser. Movement of the weights, accuracy gap and feature ansatz stand beside the number as evidence;
+    they are no part of it because they depend on parametrisation and on the number of images.
+
+    Parameters
+    ----------
+    model, init : the trained network, and the same network or its state dict before the training. There
+        is no answer without it.
+    data : images like those it was trained on; the linearisation is fitted to them if they have labels.
+    test : held-out images; by default those of `data` that the linearisation was not fitted to.
+    n_kernel : images of the tangent kernels.
+    n_fit : images for the exact solve, by default 3000 over the number of classes; 0 leaves it out. The
+        network may have seen more: the gap then counts that too.
+    with_ansatz : measure the feature ansatz too.
+    seed : of the choice of images, of the random step and the stranger.
+    show : force the progress bars on or off.
+
+    Notes
+    -----
+    Four tangent kernels between `n_kernel` images, of at most 10 outputs. Batch normalisation of the start
+    gets the statistics of these images in place of its placeholders.
+
+    Examples
+    --------
+    >>> from firstlight import models
+    >>> from firstlight.data import load
+    >>> network = models.build("lenet", classes=8)
+    >>> regime(network, load("photos", n=16), init=network, n_fit=0).score
+    0.0
+    """
+    start = _started(model, init)
+    x = data.x if isinstance(data, ImageData) else data
+    if x.ndim != 4 or len(x) < 2 or n_kernel < 2:
+        raise InvalidInput(f"`data` and `n_kernel` must give at least 2 images; got {len(x)} and {n_kernel}.")
+    trained = copy.deepcopy(model).eval()
+    x = x.to(next(trained.parameters()))
+    chosen = torch.randperm(len(x), generator=generator_from("regime", seed))[:n_kernel]
+    few, labels = x[chosen], data.y[chosen] if isinstance(data, ImageData) else None
+    _calibrate(start, few)
+    pick = _picked(trained, few[:1], seed)
+    stranger = fresh_twin(start, seed=seed)
+    _calibrate(stranger, few)
+    moved = _randomly_moved(start, trained, seed)
+    kernels = [
+        ntk_gram(which, few, output=pick, label=f"Tangent kernel of {word}", show=show)
+        for which, word in (
+            (start, "the start"),
+            (trained, "the model"),
+            (moved, "a random step"),
+            (stranger, "a stranger"),
+        )
+    ]
+    aligned = [_alignment(kernel, labels, seed) for kernel in kernels[:2]]
+    right = _accuracies(start, trained, data, test, n_fit, seed, show)
+    fits = _ansatz(trained, start, few, seed) if with_ansatz else (math.nan, math.nan)
+    weights, initial = (dict(m.named_parameters()) for m in (trained, start))
+    return RegimeResult(
+        training=Movement(kernel=ntk_change(*kernels[:2]), remainder=_remainder(start, trained, few)),
+        random_step=Movement(
+            kernel=ntk_change(kernels[0], kernels[2]), remainder=_remainder(start, moved, few)
+        ),
+        stranger=ntk_change(kernels[0], kernels[3]),
+        movement=_distance(weights, initial),
+        changes=_changes(weights, initial),
+        alignment=aligned[1],
+        initial_alignment=aligned[0],
+        accuracy=right.network,
+        chance=right.chance,
+        linear_accuracy=right.linear,
+        expansion_accuracy=right.expansion,
+        ansatz=fits[0],
+        initial_ansatz=fits[1],
+        n_kernel=len(few),
+        n_outputs=min(MOST_OUTPUTS, _n_outputs(trained, few[:1])),
+        n_fit=right.n_fit,
+        n_test=right.n_test,
+    )
+
+
+def regime_figure(found: RegimeResult) -> Figure:
+    """The score and its parts on the line from lazy to feature learning, each beside its null."""
+    parts = {
+        "score": (found.score, found.null),
+        "kernel rotation": (found.training.kernel.rotation, found.random_step.kernel.rotation),
+        "unexplained change": (found.training.remainder, found.random_step.remainder),
+    }
+    return dots(
+        list(parts),
+        [
+            Dots.of(
+                "random step of the same length", [torch.tensor([b]) for _, b in parts.values()], role="null"
+            ),
+            Dots.of("this training", [torch.tensor([a]) for a, _ in parts.values()]),
+        ],
+        title="Lazy or learning?",
+        alt="Score, kernel rotation and unexplained change of this training, from 0 (lazy) to 1, with a random step",
+        y="0 lazy, 1 feature learning",
+        height=320,
+    )
+
+
+def _started(model: nn.Module, init: nn.Module | Mapping[str, Tensor] | None) -> nn.Module:
+    if init is None:
+        raise InvalidInput(
+            "`init` must be the network before its training: how far it moved cannot be told without. Keep a copy "
+            "or a state dict before you train, or rebuild it from the same seed."
+        )
+    if isinstance(init, nn.Module):
+        start = copy.deepcopy(init)
+    else:
+        start = copy.deepcopy(model)
+        start.load_state_dict(dict(init))
+    shapes = [{name: p.shape for name, p in m.named_parameters()} for m in (model, start)]
+    if shapes[0] != shapes[1]:
+        raise InvalidInput("`init` must have the weights of `model`, by name and shape; it has others.")
+    return start.eval()
+
+
+def _calibrate(model: nn.Module, images: Tensor) -> None:
+    """Give batch normalisations the statistics of the images, in place; nothing else changes."""
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    if not norms:
+        return
+    momenta = [norm.momentum for norm in norms]
+    model.eval()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None
+        norm.train()
+    with torch.no_grad():
+        model(images)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+        norm.eval()
+
+
+def _n_outputs(model: nn.Module, image: Tensor) -> int:
+    with torch.no_grad(), evaluating(model):
+        return int(model(image).flatten(1).shape[1])
+
+
+def _picked(model: nn.Module, image: Tensor, seed: int) -> Callable[[Tensor], Tensor]:
+    """A few of the outputs if there are many."""
+    count = _n_outputs(model, image)
+    order = torch.randperm(count, generator=generator_from("regime outputs", seed))
+    chosen = order[:MOST_OUTPUTS].sort().values.to(image.device)
+    return lambda result: result.flatten(1)[:, chosen]
+
+
+@torch.no_grad()
+def _randomly_moved(start: nn.Module, trained: nn.Module, seed: int) -> nn.Module:
+    """The start moved as far as training moved every weight tensor, in random directions."""
+    moved, generator = copy.deepcopy(start), generator_from("random step", seed)
+    ends = dict(trained.named_parameters())
+    for name, p in moved.named_parameters():
+        direction = torch.randn(p.shape, generator=generator).to(p)
+        p.add_(direction * ((ends[name] - p).norm() / direction.norm().clamp(min=1e-12)))
+    return moved
+
+
+@torch.no_grad()
+def _moved_line(start: nn.Module, end: nn.Module) -> LinearizedModel:
+    """The linearisation at the start, moved as the network moved."""
+    line, ends = linearize(start), dict(end.named_parameters())
+    held = dict(start.named_parameters())
+    return line.displace({name: ends[name] - held[name] for name, _ in line.displacement.named_parameters()})
+
+
+def _remainder(start: nn.Module, end: nn.Module, images: Tensor) -> float:
+    """Share of the change of the outputs that the linearisation at the start does not explain."""
+    models = (start, _moved_line(start, end), end)
+    before, linear, after = (predictions(m, images, batch_size=64).double() for m in models)
+    change, missed = float((after - before).norm()), float((after - linear).norm())
+    return 0.0 if missed == 0 else min(1.0, missed / max(change, 1e-30))
+
+
+def _alignment(kernel: Float[Tensor, "n n"], labels: Tensor | None, seed: int) -> LabelAlignment | None:
+    if labels is None or len(torch.unique(labels)) < 2:
+        return None
+    return label_alignment(kernel, labels.to(kernel.device), seed=seed)
+
+
+@dataclass(frozen=True)
+class _Right:
+    network: float = math.nan
+    chance: float = math.nan
+    linear: float = math.nan
+    expansion: float = math.nan
+    n_fit: int = 0
+    n_test: int = 0
+
+
+def _accuracies(
+    start: nn.Module,
+    trained: nn.Module,
+    data: ImageData | Tensor,
+    test: ImageData | None,
+    n_fit: int | None,
+    seed: int,
+    show: bool | None,
+) -> _Right:
+    """Accuracy of the network and of its linearisations, where outputs and classes correspond."""
+    if not isinstance(data, ImageData):
+        return _Right()
+    if data.n_classes != _n_outputs(trained, data.x[:1].to(next(trained.parameters()))):
+        return _Right()
+    order = torch.randperm(len(data), generator=generator_from("regime fit", seed))
+    most = len(data) if test is not None else len(data) // 2
+    count = min(N_FIT_ROWS // data.n_classes if n_fit is None else n_fit, most)
+    held = test if test is not None else data.take(order[count:])
+    linear = math.nan
+    if count:
+        fitted = data.take(order[:count])
+        targets = torch.nn.functional.one_hot(fitted.y, data.n_classes).double()
+        solved = solve_linearized(start, fitted.x, targets, show=show)
+        linear = accuracy(solved.solution(), held)
+    return _Right(
+        network=accuracy(trained, held),
+        chance=float(held.counts.max()) / len(held),
+        linear=linear,
+        expansion=accuracy(_moved_line(start, trained), held),
+        n_fit=count,
+        n_test=len(held),
+    )
+
+
+def _ansatz(trained: nn.Module, start: nn.Module, images: Tensor, seed: int) -> tuple[float, float]:
+    found = ansatz(trained, images, initial=start, seed=seed, show=False)
+    after, before = (found.values(pair, hidden=True) for pair in (TRAINED, INITIAL))
+    return float(after.nanmean()), float(before.nanmean())
+
+
+def _distance(weights: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> float:
+    moved = sum(float((weights[name] - w).detach().double().square().sum()) for name, w in initial.items())
+    size = sum(float(w.detach().double().square().sum()) for w in initial.values())
+    return math.sqrt(moved / size)
+
+
+def _changes(weights: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> tuple[LayerChange, ...]:
+    names = [name for name, w in initial.items() if w.ndim > 1 and bool(w.any())]
+    ends, starts = (
+        {
+            name.removesuffix(".weight"): which[name].detach().double().cpu().reshape(1, len(which[name]), -1)
+            for name in names
+        }
+        for which in (weights, initial)
+    )
+    return layer_changes(ends, starts)
