@@ -20,9 +20,27 @@ def firstlight(*arguments, **environment):
     )
 
 
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    """Pages without a name are written where nobody minds."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize(
     "command",
-    [[], ["tour"], ["train"], ["data"], ["data", "get"], ["reproduce"], ["claims"], ["runs"], ["doctor"]],
+    [
+        [],
+        ["tour"],
+        ["train"],
+        ["data"],
+        ["data", "get"],
+        ["reproduce"],
+        ["claims"],
+        ["claims", "page"],
+        ["report"],
+        ["runs"],
+        ["doctor"],
+    ],
     ids=" ".join,
 )
 def test_every_command_answers_help(command):
@@ -54,6 +72,10 @@ def test_version():
         (["reproduce", "all", "--scale", "huge"], "Unknown scale 'huge'"),
         (["runs", "show", "abc"], "No run begins with 'abc'"),
         (["runs", "rm"], "Name at least one run"),
+        (["report"], "Name at least one run"),
+        (["report", "abc"], "No run begins with 'abc'"),
+        (["reproduce", "profile.invariance", "-o", "no/such/x.html"], "folder that exists"),
+        (["claims", "page", "no-such-folder"], "No ledger in no-such-folder"),
         (["tour", "--data", "cifar"], "Did you mean 'cifar10'"),
         (["tour", "--minutes", "-1"], "`minutes` must lie in"),
         (["tour", "--output", "no/such/folder/x.html"], "folder that exists"),
@@ -108,6 +130,7 @@ def test_runs_can_be_listed_shown_and_removed(tmp_path):
 def test_reproduce_prints_a_table_or_json_and_records(tmp_path):
     here = {"FIRSTLIGHT_RUNS": str(tmp_path / "runs")}
     table = firstlight("reproduce", "linear.thm42", "--record", str(tmp_path / "ledger"), **here)
+    assert "linear.thm42.spectral" in (tmp_path / "ledger.html").read_text()
     assert "linear.thm42.spectral" in table.stdout
     assert "2 reproduced" in table.stdout
     assert (tmp_path / "ledger" / "first_layer.json").exists()
@@ -154,3 +177,15 @@ def test_the_tour_ends_with_a_page_without_any_network(tmp_path):
     page = (tmp_path / "tour.html").read_text()
     assert "Why these features?" in page
     assert len(page) < 12e6
+
+
+def test_a_page_is_written_from_stored_runs_and_from_a_recorded_ledger(tmp_path):
+    here = {"FIRSTLIGHT_RUNS": str(tmp_path)}
+    firstlight("reproduce", "profile.invariance", "--record", str(tmp_path / "ledger"), **here)
+    (run,) = json.loads(firstlight("runs", "list", "--json", **here).stdout)
+    done = firstlight("report", run["id"][:6], "-o", "page.html", "--static", **here)
+    assert done.returncode == 0, done.stderr
+    assert "<script" not in (tmp_path / "page.html").read_text()
+    done = firstlight("claims", "page", str(tmp_path / "ledger"), "-o", "ledger.html", **here)
+    assert done.returncode == 0, done.stderr
+    assert "What holds of 188 published claims" in (tmp_path / "ledger.html").read_text()

@@ -53,16 +53,45 @@ def show(id: str) -> None:
     print_json([asdict(claim) for claim in select(id)])
 
 
+@app.command
+def page(
+    folder: Path = Path("docs/ledger"),
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("ledger.html"),
+    static: bool = False,
+) -> None:
+    """Write a recorded ledger as one page; figures are drawn where the runs behind it are stored.
+
+    Parameters
+    ----------
+    folder
+        Where `firstlight reproduce --record` wrote one JSON file per theme.
+    output
+        The page to write.
+    static
+        SVG only, without any script.
+    """
+    from firstlight.cli.output import page_file
+    from firstlight.report.ledger import recorded_entries, write_ledger
+    from firstlight.store import Store
+
+    page_file(output)
+    path = write_ledger(recorded_entries(folder), output, store=Store(), static=static)
+    print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+
+
 def reproduce(
     what: str,
     *,
     scale: str = "smoke",
     record: Annotated[Path | None, Parameter(help="Write one JSON per theme into this folder.")] = None,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("ledger.html"),
+    static: bool = False,
     json: bool = False,
     seed: int | None = None,
     cluster: str | None = None,
 ) -> None:
-    """Run the studies behind claims and print the verdicts; finished studies are not run again.
+    """Run the studies behind claims, print the verdicts and write them as a page; nothing is run twice.
 
     Parameters
     ----------
@@ -70,6 +99,10 @@ def reproduce(
         A claim, a theme, the beginning of claim ids such as `linear.`, or `all`.
     scale
         smoke (seconds), desk (minutes on two cores) or paper (as published; days without a GPU).
+    output
+        The ledger as a page, with the figure of every study.
+    static
+        That page without any script.
     json
         Print the ledger as JSON.
     seed
@@ -82,8 +115,12 @@ def reproduce(
 
     from firstlight.claims import record as write
     from firstlight.claims import reproduce as judge
-    from firstlight.cli.output import print_json
+    from firstlight.cli.output import page_file, print_json
     from firstlight.core.parallel import on_cluster
+    from firstlight.report.ledger import write_ledger
+    from firstlight.store import Store
+
+    page_file(output)
 
     def announce(name: str, index: int, total: int) -> None:
         print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
@@ -96,6 +133,8 @@ def reproduce(
         _print_ledger([asdict(entry) for entry in entries], scale)
     for path in write(entries, record) if record else []:
         print(f"wrote {path}", file=sys.stderr)
+    page = write_ledger(entries, output, store=Store(), static=static)
+    print(f"Wrote {page}. Open it in a browser.", file=sys.stderr)
 
 
 def _print_ledger(entries: list[dict[str, object]], scale: str) -> None:

@@ -27,6 +27,7 @@ for _name, _where, _help in (
     ("data", "data:app", "List, fetch and describe data sets."),
     ("reproduce", "claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
     ("claims", "claims:app", "The checkable statements of the five papers."),
+    ("report", "report:report", "Write one page about stored runs."),
     ("runs", "runs:app", "List, show and remove stored runs."),
     ("doctor", "doctor:doctor", "Print versions, memory, folders and what works on this machine."),
 ):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 VERDICT_STYLES = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", "not run": "dim"}
@@ -24,6 +25,14 @@ def print_table(
     if not console.is_terminal:  # a pipe or a file has no width to respect
         console.width = 160
     console.print(table)
+
+
+def page_file(output: Path) -> None:
+    """Refuse a place where no page can be written, before anything is computed."""
+    from firstlight.core.errors import InvalidInput
+
+    if output.is_dir() or not output.absolute().parent.is_dir():
+        raise InvalidInput(f"`output` must name a file in a folder that exists; got {output}.")
 
 
 def print_json(value: Any) -> None:

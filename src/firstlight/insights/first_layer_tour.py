@@ -113,5 +113,5 @@ def first_layer_tour(
         bands=band_energy(update),
         components=component_frequencies(first),
         moved=torch.tensor(moved),
-        filters=first.layer.weight,
+        filters=first.layer.weight.clone(),  # stored arrays may not share memory
     )

@@ -15,6 +15,7 @@ from firstlight.report.page import (
     render,
     write_page,
 )
+from firstlight.report.runs import runs_page
 from firstlight.report.tour import tour_page
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "inspection_page",
     "order_sections",
     "render",
+    "runs_page",
     "tour_page",
     "write_page",
 ]
