@@ -14,11 +14,15 @@ from torch import Tensor, nn
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
+from firstlight.data import load
 from firstlight.data.images import ImageData
+from firstlight.estimators import ConvRFMClassifier
 from firstlight.insights.ansatz_tour import AnsatzTour, ansatz_tour
 from firstlight.insights.first_layer_tour import FirstLayerSnapshots, FirstLayerTour, first_layer_tour
 from firstlight.insights.identity_tour import IdentityTour, run_identity_tour
 from firstlight.insights.order_tour import OrderTour, run_order_tour
+from firstlight.insights.regime import RegimeResult, regime
+from firstlight.insights.rfm import LearnedKernel, learn_kernel
 from firstlight.measures import patch_basis
 from firstlight.models.spec import ModelSpec
 from firstlight.store import Store
@@ -84,6 +88,8 @@ class Tour(Result):
     training: TrainingTour | None = None
     ansatz: AnsatzTour | None = None
     order: OrderTour | None = None
+    regime: RegimeResult | None = None
+    kernel: LearnedKernel | None = None
     identity: IdentityTour | None = None
 
 
@@ -165,6 +171,23 @@ def _identity(stage: Stage) -> IdentityTour:
     return run_identity_tour(depths=depths, store=stage.store)
 
 
+def _regime(stage: Stage) -> RegimeResult:
+    held_out = stage.test.sample(min(1000, len(stage.test)), seed=stage.seed)
+    return regime(
+        stage.models[0], stage.train, init=stage.spec(stage.nets[0].seed), test=held_out, n_kernel=32,
+        n_fit=200 if stage.minutes >= 1 else 20, with_ansatz=False, seed=stage.seed,
+    )  # fmt: skip
+
+
+def _kernel(stage: Stage) -> LearnedKernel:
+    n, depth = (400, 2) if stage.minutes >= 1 else (60, 1)
+    machine = ConvRFMClassifier(depth=depth, rounds=2, patience=None, random_state=stage.seed)
+    train = stage.train.sample(min(n, len(stage.train)), seed=stage.seed)
+    test = stage.test.sample(min(500, len(stage.test)), seed=stage.seed)
+    photos = load("photos", split="test", n=6, seed=stage.seed).x
+    return learn_kernel(train, test, photos, machine=machine)
+
+
 # A part of the tour is a field of `Tour` and a function here, in the order in which a reader sees them grow; the page
 # needs an entry of the same name in `firstlight.report.tour.PARTS`.
 PARTS: dict[str, Callable[[Stage], Any]] = {
@@ -173,6 +196,8 @@ PARTS: dict[str, Callable[[Stage], Any]] = {
     "training": _training,
     "ansatz": _ansatz,
     "order": _order,
+    "regime": _regime,
+    "kernel": _kernel,
     "identity": _identity,
 }
 

@@ -150,6 +150,20 @@ FORMULAS: dict[str, Formula] = {
         "f_c(x) is the output for class c.",
         "textbook",
     ),
+    "linearisation": Formula(
+        "Linearisation at the start",
+        r"f_{lin}(u, x) = f(w_0, x) + J(x)\, u, \quad J(x) = \frac{\partial f(w_0, x)}{\partial w}",
+        "w₀ are the weights at the start, u their displacement: linear in u, not in the image x.",
+        LINEARIZED,
+    ),
+    "regime": Formula(
+        "From lazy to learning",
+        r"\frac{1}{2} \left( 1 - \cos(\Theta_0, \Theta) \right) + \frac{1}{2} "
+        r"\frac{\lVert f(w) - f_{lin}(w - w_0) \rVert}{\lVert f(w) - f(w_0) \rVert}, \quad \Theta = J J^{\top}",
+        "Θ is the tangent kernel between some images after training, Θ₀ before. 0 is a linear model; the second "
+        "part counts at most 1.",
+        LINEARIZED,
+    ),
     "movement": Formula(
         "Distance from the start",
         r"\frac{\lVert W - W_0 \rVert_F}{\lVert W_0 \rVert_F}",

@@ -6,10 +6,11 @@ import math
 import torch
 
 from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid, sprite
-from firstlight.insights import Inspection, regime_figure
+from firstlight.insights import Inspection
 from firstlight.measures import LayerChange, Profile
 from firstlight.report.ansatz import ansatz_sections, count, verdict
 from firstlight.report.page import Page, Panel, Section
+from firstlight.report.regime import LAZY, regime_sections
 
 
 def inspection_page(found: Inspection) -> Page:
@@ -17,7 +18,7 @@ def inspection_page(found: Inspection) -> Page:
     sections = [_model(found)]
     if found.profile is not None:
         sections.append(_first_layer(found.profile))
-    sections += [*ansatz_sections(found), _movement(found), _lazy(found), _faults(found)]
+    sections += [*ansatz_sections(found), _movement(found), *_lazy(found), _faults(found)]
     return Page(
         title=f"What {found.name} has learned",
         lead=(_what(found), verdict(found.ansatz), _moved(found), _fault_words(found), _certainty(found)),
@@ -179,27 +180,10 @@ def _movement(found: Inspection) -> Section:
     return Section(title="How far is every layer from its start?", answer=_moved(found), panels=panels)
 
 
-def _lazy(found: Inspection) -> Section:
-    title = "Was training lazy?"
-    if found.regime is None:
-        return Section(title=title, answer=f"Not known: {found.no_regime.rstrip('.')}.", panels=())
-    seen = found.regime
-    return Section(
-        title=title,
-        answer=seen.sentence(),
-        panels=(
-            Panel(
-                figure=regime_figure(seen),
-                shows="Two ways to leave the linearisation at the start, and their mean: how far the tangent kernel "
-                f"turned on {seen.n_kernel} images (1 minus the cosine), and which share of the change of the outputs "
-                "the first-order expansion in the weights misses. A network that only fits a linear model has 0. The "
-                "grey bars are the null, a random step of the same length; an independent initialisation has a kernel "
-                f"turned by {seen.stranger.rotation:.2f}.",
-                published="Wide networks train lazily in theory; LeNet and AlexNet at usual widths do not, and are "
-                "more accurate than their linearisations.",
-            ),
-        ),
-    )
+def _lazy(found: Inspection) -> tuple[Section, ...]:
+    if found.regime is not None:
+        return regime_sections(found.regime)
+    return (Section(title=LAZY, answer=f"Not known: {found.no_regime.rstrip('.')}.", panels=()),)
 
 
 def _distance_figure(changes: tuple[LayerChange, ...]) -> Figure:

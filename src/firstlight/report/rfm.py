@@ -4,7 +4,9 @@ import torch
 
 from firstlight.figures import Curve, curves, picture_grid
 from firstlight.insights.rfm import LearnedKernel
-from firstlight.report.page import Page, Panel, Section
+from firstlight.report.page import Answer, Page, Panel, Section
+
+HELPS, PATTERNS = "Does learning features help a kernel?", "Which patterns does the kernel look for?"
 
 
 def rfm_page(found: LearnedKernel) -> Page:
@@ -12,13 +14,26 @@ def rfm_page(found: LearnedKernel) -> Page:
     return Page(
         title=f"What a kernel learned from {found.data_name}",
         lead=(_gained(found), _labels(found)),
-        sections=(_rounds(found), _vectors(found), _maps(found), *_first_layer(found)),
+        sections=kernel_sections(found),
         facts={
             "Data": f"{found.data_name}, {found.n} images",
             "Kernel": found.kernel,
             "Time": f"{found.seconds:.0f} s",
         },
     )
+
+
+def kernel_answers(found: LearnedKernel) -> tuple[Answer, ...]:
+    """What the kernel machine found."""
+    return (
+        Answer(question="What did a kernel find that learns features?", answer=_gained(found), section=HELPS),
+        Answer(question="Did the labels tell it where to look?", answer=_labels(found), section=PATTERNS),
+    )
+
+
+def kernel_sections(found: LearnedKernel) -> tuple[Section, ...]:
+    """Rounds, eigenvectors, maps on photographs, and three accounts of the first layer."""
+    return (_rounds(found), _vectors(found), _maps(found), *_first_layer(found))
 
 
 def _gained(found: LearnedKernel) -> str:
@@ -42,7 +57,7 @@ def _rounds(found: LearnedKernel) -> Section:
     errors = torch.tensor([[r.error for r in found.rounds]], dtype=torch.float64)
     right = torch.tensor([[r.accuracy for r in found.rounds]], dtype=torch.float64)
     return Section(
-        title="Does learning features help?",
+        title=HELPS,
         answer=_gained(found),
         panels=(
             Panel(
@@ -70,7 +85,7 @@ def _vectors(found: LearnedKernel) -> Section:
     both = torch.cat([found.vectors, found.shuffled_vectors])
     shares = ", ".join(f"{v:.0%}" for v in found.values.tolist())
     return Section(
-        title="Which patterns does it look for?",
+        title=PATTERNS,
         answer=_labels(found),
         panels=(
             Panel(
@@ -95,7 +110,7 @@ def _maps(found: LearnedKernel) -> Section:
         return Panel(figure=figure, shows=title + ".", formulas=("maps",))
 
     return Section(
-        title="What does it see in photographs it never saw?",
+        title="What does the kernel see in photographs it never saw?",
         answer="Bright where the square root of x'Mx is large.",
         panels=(
             grid(found.photos, "Photographs", "A row of small photographs"),
@@ -131,6 +146,9 @@ def _first_layer(found: LearnedKernel) -> tuple[Section, ...]:
                     ),
                     shows="The metric of the kernel, the first layer of a network, and the closed form of the linear "
                     "network.",
+                    published="The papers give three accounts, each alone; nobody set them side by side.",
+                    measured=f"Pearson correlation: {words}.",
+                    formulas=("energy", "kernel", "implicit bias"),
                 ),
             ),
         ),

@@ -12,6 +12,8 @@ from firstlight.report.first_layer import first_layer_answers, first_layer_secti
 from firstlight.report.identity import identity_answers, identity_sections
 from firstlight.report.order import order_answers, order_sections
 from firstlight.report.page import Answer, Page, Panel, Section
+from firstlight.report.regime import regime_answers, regime_sections
+from firstlight.report.rfm import kernel_answers, kernel_sections
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,8 @@ PARTS: dict[str, TourPart] = {
     "first_layer": TourPart("the first layer", first_layer_answers, first_layer_sections),
     "order": TourPart("the order of learning", order_answers, order_sections),
     "ansatz": TourPart("filters and gradients", ansatz_answers, ansatz_sections),
+    "regime": TourPart("lazy or learning", regime_answers, regime_sections),
+    "kernel": TourPart("a kernel that learns features", kernel_answers, kernel_sections),
     "identity": TourPart("copy or memorise", identity_answers, identity_sections),
     "training": TourPart("accuracy", _training_answers, _training),
 }
