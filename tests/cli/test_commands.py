@@ -177,6 +177,14 @@ def test_the_tour_ends_with_a_page_without_any_network(tmp_path):
     page = (tmp_path / "tour.html").read_text()
     assert "Why these features?" in page
     assert len(page) < 12e6
+    assert "Still to come" not in page
+    said = done.stderr.splitlines()
+    assert any(line.startswith("copy or memorise: ") for line in said)
+    again = firstlight(
+        "report", said[-1].split()[2].strip("`"), "-o", "again.html", FIRSTLIGHT_RUNS=str(tmp_path / "runs")
+    )
+    assert again.returncode == 0, again.stderr
+    assert "Why these features?" in (tmp_path / "again.html").read_text()
 
 
 def test_a_page_is_written_from_stored_runs_and_from_a_recorded_ledger(tmp_path):

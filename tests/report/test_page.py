@@ -106,3 +106,11 @@ def test_a_downloaded_table_is_exact_and_no_spreadsheet_takes_words_for_formulas
 
 def test_gaps_are_written_where_there_is_no_number():
     assert json.loads(script_json([{"y": [float("nan"), 1.0]}])) == [{"y": [None, 1.0]}]
+
+
+def test_everything_a_tour_measured_shows_itself_in_a_notebook(small_tour):
+    html = small_tour._repr_html_()
+    assert "FirstLayerTour" in html
+    assert len(html) < 1e6
+    for panel in tour_page(small_tour).panels():
+        assert panel.figure._repr_html_().startswith("<svg")

@@ -1,6 +1,14 @@
 """`firstlight tour`: the main job."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from firstlight.data import ImageData
+    from firstlight.insights import Tour
+    from firstlight.store import Run
 
 
 def tour(
@@ -9,14 +17,19 @@ def tour(
     minutes: float = 5.0,
     n: int | None = None,
     seed: int = 0,
-    output: Path = Path("tour.html"),
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("tour.html"),
+    watch: bool = False,
+    static: bool = False,
 ) -> None:
     """Study a small network on real images and write one page about it.
+
+    The page is written after every part, the first within a minute, and grows until the tour is done.
 
     Parameters
     ----------
     data
-        A data set, or auto: cifar10 if it can be had, else the photographs that come with the package.
+        A data set such as cifar10, mnist or photos; auto: cifar10 if it can be had, else the photographs that come
+        with the package.
     minutes
         What the training may take on two cores.
     n
@@ -25,27 +38,70 @@ def tour(
         Of everything random.
     output
         The page to write.
+    watch
+        Let the page load itself again while it grows: open it in a browser at once.
+    static
+        SVG only, without any script.
     """
     import sys
 
+    from firstlight.cli.output import page_file
     from firstlight.core.errors import InvalidInput
+    from firstlight.core.progress import screen
     from firstlight.data import load
-    from firstlight.insights import run_tour
     from firstlight.report import tour_page, write_page
-    from firstlight.store import Store
 
     if not 0.1 <= minutes <= 600:
         raise InvalidInput(f"`minutes` must lie in 0.1 .. 600; got minutes={minutes:g}.")
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InvalidInput(f"`output` must name a file in a folder that exists; got {output}.")
+    page_file(output)
     name = _choose(data)
     train = load(name, split="train", seed=seed)
     train = train.sample(min(2000, len(train)) if n is None else n, seed=seed)
     test = load(name, split="test", seed=seed)
     print(f"{name}: {len(train)} training and {len(test)} test images", file=sys.stderr)
-    found = run_tour(train, test, minutes=minutes, seed=seed, store=Store())
-    path = write_page(tour_page(found), output)
+    told: set[str] = set()
+    with screen(f"Tour of {name}, page in {output}", seconds=60 * minutes) as view:
+
+        def listen(so_far: "Tour") -> None:
+            for part, words in _findings(so_far).items():
+                if part not in told:
+                    view.found(part, words)
+                    told.add(part)
+            write_page(tour_page(so_far, reloads=watch), output, static=static)
+
+        run = _run(train, test, minutes=minutes, seed=seed, listen=listen)
+    path = write_page(tour_page(run.result), output, static=static)
     print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+    print(f"`firstlight report {run.id}` writes it again.", file=sys.stderr)
+
+
+def _run(train: "ImageData", test: "ImageData", *, minutes: float, seed: int, **options: object) -> "Run":
+    """Fetch or do the tour; it depends on nothing but these settings."""
+    from firstlight.insights import run_tour
+    from firstlight.insights.tour import PARTS
+    from firstlight.store import RunSpec, Store
+
+    store = Store()
+    spec = RunSpec(
+        what="tour",
+        config={"minutes": minutes, "seed": seed, "n": len(train), "parts": list(PARTS)},
+        data=f"{train.fingerprint} {test.fingerprint}",
+    )
+    return store.fetch_or_run(
+        spec,
+        lambda scratch: run_tour(train, test, minutes=minutes, seed=seed, store=store, **options),  # type: ignore[arg-type]
+    )
+
+
+def _findings(so_far: "Tour") -> dict[str, str]:
+    """One sentence for each part that is done."""
+    from firstlight.report.tour import PARTS
+
+    done = {part: found for name, part in PARTS.items() if (found := getattr(so_far, name)) is not None}
+    return {
+        part.words: (part.answers(found) or part.sections(found))[0].answer.split(". ")[0]
+        for part, found in done.items()
+    }
 
 
 def _choose(data: str) -> str:

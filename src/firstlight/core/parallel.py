@@ -24,7 +24,7 @@ Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
 _POLL_SECONDS = 0.5
-_sink: Callable[[float], None] | None = None
+_sink: Callable[[float, str], None] | None = None
 _worker_seconds = 0.0
 
 
@@ -33,10 +33,10 @@ def cpu_seconds() -> float:
     return time.process_time() + _worker_seconds
 
 
-def report_fraction(done: float) -> None:
-    """Tell whoever watches how much of the current task is done; free when nobody does."""
+def report_fraction(done: float, *, note: str = "") -> None:
+    """Tell whoever watches how much of the current task is done, and how it stands; free when nobody does."""
     if _sink is not None:
-        _sink(done)
+        _sink(done, note)
 
 
 def default_jobs() -> int:
@@ -121,7 +121,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
 
 
 def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: Bar) -> Outcome:
-    with _reporting(lambda done: bar.update(completed=index + done)), single_thread():
+    with _reporting(lambda done, note: bar.update(completed=index + done, note=note)), single_thread():
         outcome = function(task)
     bar.update(completed=index + 1)
     return outcome
@@ -132,11 +132,11 @@ def _run_there(
 ) -> tuple[Outcome, float]:
     last, start = 0.0, cpu_seconds()
 
-    def beat(done: float) -> None:
+    def beat(done: float, note: str) -> None:
         nonlocal last
         if heartbeat and (now := time.monotonic()) - last > _POLL_SECONDS:
             last = now
-            Path(heartbeat).write_text(f"{done:.4f}")
+            Path(heartbeat).write_text(f"{done:.4f} {note}")
 
     with _reporting(beat), single_thread():
         outcome = function(task)
@@ -146,7 +146,7 @@ def _run_there(
 
 
 @contextmanager
-def _reporting(sink: Callable[[float], None]) -> Iterator[None]:
+def _reporting(sink: Callable[[float, str], None]) -> Iterator[None]:
     global _sink
     before, _sink = _sink, sink
     try:
@@ -162,7 +162,9 @@ def _polling(bar: Bar, folder: Path) -> Iterator[None]:
 
     def poll() -> None:
         while not finished.wait(_POLL_SECONDS):
-            bar.update(completed=sum(_fraction(file) for file in folder.iterdir()))
+            beats = [_beat(file) for file in folder.iterdir()]
+            notes = [note for done, note in beats if note and done < 1]
+            bar.update(completed=sum(done for done, _ in beats), note="; ".join(notes[:3]))
 
     watcher = threading.Thread(target=poll, daemon=True)
     watcher.start()
@@ -173,8 +175,9 @@ def _polling(bar: Bar, folder: Path) -> Iterator[None]:
         watcher.join()
 
 
-def _fraction(file: Path) -> float:
+def _beat(file: Path) -> tuple[float, str]:
     try:
-        return float(file.read_text())
+        done, _, note = file.read_text().partition(" ")
+        return float(done), note
     except (OSError, ValueError):  # just being written
-        return 0.0
+        return 0.0, ""

@@ -1,9 +1,15 @@
 """Progress bars that stay silent where nobody looks: pipes, notebooks' logs, quick jobs."""
 
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Protocol, TypeVar, runtime_checkable
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+if TYPE_CHECKING:
+    from rich import progress as rich_progress
+    from rich.console import RenderableType
 
 T = TypeVar("T")
 
@@ -32,6 +38,81 @@ def is_watched() -> bool:
     return sys.stderr.isatty()
 
 
+class Screen:
+    """What a long command has found so far, what it is doing, and how long that may take.
+
+    On a terminal everything is redrawn in place, and bars that are shown meanwhile stand below; elsewhere
+    every finding is one line.
+    """
+
+    def __init__(self, title: str, *, seconds: float, show: bool) -> None:
+        self.title, self.seconds, self.start = title, seconds, time.monotonic()
+        self.rows: list[tuple[str, str]] = []
+        self.bars: rich_progress.Progress | None = None
+        if show:
+            from rich import progress as shown
+
+            self.bars = shown.Progress(*_columns(shown, ""), auto_refresh=False)
+
+    def found(self, name: str, words: str) -> None:
+        """Add a finding, in numbers or words."""
+        self.rows.append((name, words))
+        if self.bars is None:
+            print(f"{name}: {words}", file=sys.stderr)
+
+    @property
+    def left(self) -> str:
+        """How long it may still take, as planned.
+
+        Examples
+        --------
+        >>> Screen("Tour", seconds=125.5, show=False).left
+        'about 2:05 left'
+        """
+        rest = self.seconds - (time.monotonic() - self.start)
+        return f"about {int(rest) // 60}:{int(rest) % 60:02d} left" if rest > 0 else "longer than planned"
+
+    def __rich__(self) -> "RenderableType":
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for name, words in self.rows:
+            table.add_row(Text(name, style="bold"), Text(words))
+        head = Text.assemble((self.title, "bold"), f"  {self.left}")
+        return Group(head, table, *([self.bars] if self.bars is not None else []))
+
+
+_screen: Screen | None = None
+
+
+@contextmanager
+def screen(title: str, *, seconds: float, show: bool | None = None) -> Iterator[Screen]:
+    """Show findings and bars of a long command while the block runs; the findings remain.
+
+    Parameters
+    ----------
+    title : what is going on.
+    seconds : how long it is planned to take.
+    show : True or False to force the live view; by default only on a terminal.
+    """
+    global _screen
+    shown = Screen(title, seconds=seconds, show=is_watched() if show is None else show)
+    if shown.bars is None:
+        yield shown
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    before, _screen = _screen, shown
+    try:
+        with Live(shown, console=Console(stderr=True), refresh_per_second=4):
+            yield shown
+    finally:
+        _screen = before
+
+
 @contextmanager
 def progress(label: str, *, total: float | None, unit: str = "", show: bool | None = None) -> Iterator[Bar]:
     """Show a bar with the time left while the block runs; nothing remains of it afterwards.
@@ -46,36 +127,53 @@ def progress(label: str, *, total: float | None, unit: str = "", show: bool | No
     if not (is_watched() if show is None else show):
         yield _Silent()
         return
-    from rich import progress as rich_progress  # imported when shown: 100 ms
+    if _screen is not None and _screen.bars is not None:
+        with _bar(_screen.bars, label, total) as bar:
+            yield bar
+        return
+    from rich import progress as rich  # imported when shown: 100 ms
     from rich.console import Console
 
-    amount: list[rich_progress.ProgressColumn] = (
-        [rich_progress.DownloadColumn(), rich_progress.TransferSpeedColumn()]
+    with rich.Progress(
+        *_columns(rich, unit), console=Console(stderr=True), transient=True
+    ) as shown, _bar(shown, label, total) as bar:  # fmt: skip
+        yield bar
+
+
+def _columns(shown: ModuleType, unit: str) -> "list[rich_progress.ProgressColumn]":
+    amount = (
+        [shown.DownloadColumn(), shown.TransferSpeedColumn()]
         if unit == "bytes"
-        else [rich_progress.MofNCompleteColumn(), rich_progress.TextColumn(unit)]
+        else [shown.MofNCompleteColumn(), shown.TextColumn(unit)]
         if unit
-        else [rich_progress.TaskProgressColumn()]
+        else [shown.TaskProgressColumn()]
     )
-    with rich_progress.Progress(
-        rich_progress.TextColumn("{task.description}"),
-        rich_progress.BarColumn(),
+    return [
+        shown.TextColumn("{task.description}"),
+        shown.BarColumn(),
         *amount,
-        rich_progress.TimeRemainingColumn(elapsed_when_finished=True),
-        rich_progress.TextColumn("[dim]{task.fields[note]}"),
-        console=Console(stderr=True),
-        transient=True,
-    ) as shown:
-        task = shown.add_task(label, total=total, note="")
+        shown.TimeRemainingColumn(elapsed_when_finished=True),
+        shown.TextColumn("[dim]{task.fields[note]}"),
+    ]
 
-        class _Shown:
-            def advance(self, amount: float = 1.0) -> None:
-                shown.advance(task, amount)
 
-            def update(self, *, completed: float | None = None, note: str | None = None) -> None:
-                fields = {} if note is None else {"note": note}
-                shown.update(task, completed=completed, **fields)  # type: ignore[arg-type]
+@contextmanager
+def _bar(shown: "rich_progress.Progress", label: str, total: float | None) -> Iterator[Bar]:
+    """One bar, taken away again at the end."""
+    task = shown.add_task(label, total=total, note="")
 
+    class _Shown:
+        def advance(self, amount: float = 1.0) -> None:
+            shown.advance(task, amount)
+
+        def update(self, *, completed: float | None = None, note: str | None = None) -> None:
+            fields = {} if note is None else {"note": note}
+            shown.update(task, completed=completed, **fields)  # type: ignore[arg-type]
+
+    try:
         yield _Shown()
+    finally:
+        shown.remove_task(task)
 
 
 def track(

@@ -6,6 +6,9 @@ from typing import Any, ClassVar
 
 import torch
 
+DEEPEST = 4  # results inside results that a notebook unfolds
+MOST_ITEMS = 40
+
 
 class Result:
     """Mixin for frozen dataclasses of tensors, numbers, words and nested results.
@@ -21,12 +24,8 @@ class Result:
         return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(f.name)}</th>"
-            f"<td>{html.escape(brief(getattr(self, f.name)))}</td></tr>"
-            for f in dataclasses.fields(self)
-        )
-        return f"<table><caption>{html.escape(type(self).__name__)}</caption>{rows}</table>"
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return _table(type(self).__name__, fields, depth=0)
 
 
 def plain(value: Any) -> Any:
@@ -44,14 +43,44 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _table(title: str, fields: dict[str, Any], *, depth: int) -> str:
+    """Names and values, results inside results folded; every word is escaped, nothing runs."""
+    rows = "".join(
+        f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(str(name))}</th>"
+        f"<td style='text-align:left'>{_cell(value, depth)}</td></tr>"
+        for name, value in fields.items()
+    )
+    return f"<table><caption style='text-align:left'><b>{html.escape(title)}</b></caption>{rows}</table>"
+
+
+def _cell(value: Any, depth: int) -> str:
+    if depth < DEEPEST:
+        items: dict[str, Any] = {}
+        if isinstance(value, Result):
+            items = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        elif isinstance(value, dict):
+            items = value
+        elif isinstance(value, list | tuple) and any(isinstance(v, Result) for v in value):
+            items = {str(i): v for i, v in enumerate(value[:MOST_ITEMS])}
+        if items:
+            name = type(value).__name__ if isinstance(value, Result) else f"{len(value)} entries"
+            inside = _table("", dict(list(items.items())[:MOST_ITEMS]), depth=depth + 1)
+            return f"<details><summary>{html.escape(name)}</summary>{inside}</details>"
+    return html.escape(brief(value))
+
+
 def brief(value: Any) -> str:
     """Short text for a value, whatever its size."""
     if isinstance(value, torch.Tensor):
         if value.numel() <= 8:
             return ", ".join(f"{v:.4g}" for v in value.flatten().tolist())
-        low, high = value.min().item(), value.max().item()
-        return f"{tuple(value.shape)} from {low:.4g} to {high:.4g}"
+        numbers = value.abs() if value.is_complex() else value
+        low, high = numbers.min().item(), numbers.max().item()
+        size = "size " if value.is_complex() else ""
+        return f"{tuple(value.shape)} {size}from {low:.4g} to {high:.4g}"
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, Result):
+        return type(value).__name__
     text = str(value)
     return text if len(text) <= 120 else text[:117] + "..."

@@ -123,7 +123,7 @@ def _advance(state: "_State", checkpoint: Path | None, every: float, label: str,
         while not state.finished:
             state.take_step()
             bar.update(completed=state.step, note=f"loss {state.losses[-1]:.3g}")
-            report_fraction(state.step / state.total)
+            report_fraction(state.step / state.total, note=f"loss {state.losses[-1]:.3g}")
             if checkpoint is not None and time.monotonic() - saved_at >= every and not state.finished:
                 save_checkpoint(checkpoint, state.snapshot())
                 saved_at = time.monotonic()
