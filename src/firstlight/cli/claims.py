@@ -5,6 +5,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from firstlight.cli.output import OutputFile, page_file
+
 app = App(name="claims", help="The checkable statements of the five papers.")
 
 
@@ -57,7 +59,7 @@ def show(id: str) -> None:
 def page(
     folder: Path = Path("docs/ledger"),
     *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("ledger.html"),
+    output: OutputFile = Path("ledger.html"),
     static: bool = False,
 ) -> None:
     """Write a recorded ledger as one page; figures are drawn where the runs behind it are stored.
@@ -71,7 +73,6 @@ def page(
     static
         SVG only, without any script.
     """
-    from firstlight.cli.output import page_file
     from firstlight.report.ledger import recorded_entries, write_ledger
     from firstlight.store import Store
 
@@ -85,7 +86,7 @@ def reproduce(
     *,
     scale: str = "smoke",
     record: Annotated[Path | None, Parameter(help="Write one JSON per theme into this folder.")] = None,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("ledger.html"),
+    output: OutputFile = Path("ledger.html"),
     static: bool = False,
     json: bool = False,
     seed: int | None = None,
@@ -115,7 +116,7 @@ def reproduce(
 
     from firstlight.claims import record as write
     from firstlight.claims import reproduce as judge
-    from firstlight.cli.output import page_file, print_json
+    from firstlight.cli.output import print_json
     from firstlight.core.parallel import on_cluster
     from firstlight.report.ledger import write_ledger
     from firstlight.store import Store

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from firstlight.cli.output import OutputFile, page_file
+
 
 def identity(
     *,
@@ -21,7 +23,7 @@ def identity(
     seeds: int = 1,
     seed: int = 0,
     bisect: bool = False,
-    output: Path = Path("identity.html"),
+    output: OutputFile = Path("identity.html"),
 ) -> None:
     """Train networks of several depths to copy an image, and show what they do to others.
 
@@ -69,8 +71,7 @@ def identity(
     from firstlight.store import Store
 
     layers = _numbers(depths)
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InvalidInput(f"`output` must name a file in a folder that exists; got {output}.")
+    page_file(output)
     if examples != "all" and not examples.isdigit():
         raise InvalidInput(f"`examples` must be a number or all; got {examples!r}.")
     task = IdentityTask(

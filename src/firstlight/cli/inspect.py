@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from firstlight.cli.output import OutputFile, page_file
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -29,7 +31,7 @@ def inspect(
     exact: bool = False,
     device: str = "auto",
     seed: int = 0,
-    output: Path = Path("inspect.html"),
+    output: OutputFile = Path("inspect.html"),
 ) -> None:
     """Look at a trained network and write one page about it.
 
@@ -69,12 +71,10 @@ def inspect(
     output
         The page to write.
     """
-    from firstlight.core.errors import InvalidInput
     from firstlight.insights.inspection import inspect as look
     from firstlight.report import inspection_page, write_page
 
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InvalidInput(f"`output` must name a file in a folder that exists; got {output}.")
+    page_file(output)
     place = _device(device)
     images = _images(data, split, seed)
     model, start, images = _models(checkpoint, arch, factory, init, images, classes, option or [], seed)

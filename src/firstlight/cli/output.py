@@ -3,8 +3,11 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from cyclopts import Parameter
+
+OutputFile = Annotated[Path, Parameter(name=["--output", "-o"])]
 VERDICT_STYLES = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", "not run": "dim"}
 
 

@@ -1,14 +1,13 @@
 """`firstlight report`: a page from stored runs."""
 
 from pathlib import Path
-from typing import Annotated
 
-from cyclopts import Parameter
+from firstlight.cli.output import OutputFile, page_file
 
 
 def report(
     *runs: str,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("report.html"),
+    output: OutputFile = Path("report.html"),
     static: bool = False,
 ) -> None:
     """Write one page about stored runs: tours, studies, trainings, identity tasks, and any other.
@@ -22,7 +21,6 @@ def report(
     static
         SVG only, without any script.
     """
-    from firstlight.cli.output import page_file
     from firstlight.core.errors import InvalidInput
     from firstlight.report import runs_page, write_page
     from firstlight.store import Store

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import App
 
+from firstlight.cli.output import OutputFile, page_file
+
 if TYPE_CHECKING:
     from firstlight.kernels import Round
 
@@ -28,7 +30,7 @@ def rfm(
     network: bool = True,
     seed: int = 0,
     save: Path | None = None,
-    output: Path = Path("rfm.html"),
+    output: OutputFile = Path("rfm.html"),
 ) -> None:
     """Learn which patches matter, with shuffled labels as control, and write one page about it.
 
@@ -64,8 +66,7 @@ def rfm(
     from firstlight.report import write_page
     from firstlight.report.rfm import rfm_page
 
-    if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InvalidInput(f"`output` must name a file in a folder that exists; got {output}.")
+    page_file(output)
     if save is not None and save.exists():
         raise InvalidInput(f"`save` must not exist yet; {save} does.")
     train, test = load(data, split="train", seed=seed), load(data, split="test", seed=seed)

@@ -1,9 +1,9 @@
 """`firstlight tour`: the main job."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
+from firstlight.cli.output import OutputFile, page_file
 
 if TYPE_CHECKING:
     from firstlight.data import ImageData
@@ -17,7 +17,7 @@ def tour(
     minutes: float = 5.0,
     n: int | None = None,
     seed: int = 0,
-    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("tour.html"),
+    output: OutputFile = Path("tour.html"),
     watch: bool = False,
     static: bool = False,
 ) -> None:
@@ -45,7 +45,6 @@ def tour(
     """
     import sys
 
-    from firstlight.cli.output import page_file
     from firstlight.core.errors import InvalidInput
     from firstlight.core.progress import screen
     from firstlight.data import load

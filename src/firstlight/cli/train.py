@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
+from firstlight.cli.output import OutputFile
+
 
 def train(
     *,
@@ -17,7 +19,7 @@ def train(
     loss: Literal["cross_entropy", "mse", "mse_sum"] = "cross_entropy",
     init: str = "default",
     seed: int = 0,
-    output: Path = Path("model.safetensors"),
+    output: OutputFile = Path("model.safetensors"),
 ) -> None:
     """Train a network; the same command after a kill goes on where it stopped, to the same bits.
 

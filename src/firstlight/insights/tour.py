@@ -172,15 +172,15 @@ def _identity(stage: Stage) -> IdentityTour:
 
 
 def _regime(stage: Stage) -> RegimeResult:
-    held_out = stage.test.sample(min(1000, len(stage.test)), seed=stage.seed)
+    held_out = stage.test.sample(min(500, len(stage.test)), seed=stage.seed)
     return regime(
         stage.models[0], stage.train, init=stage.spec(stage.nets[0].seed), test=held_out, n_kernel=32,
-        n_fit=200 if stage.minutes >= 1 else 20, with_ansatz=False, seed=stage.seed,
+        n_fit=150 if stage.minutes >= 1 else 20, with_ansatz=False, seed=stage.seed,
     )  # fmt: skip
 
 
 def _kernel(stage: Stage) -> LearnedKernel:
-    n, depth = (400, 2) if stage.minutes >= 1 else (60, 1)
+    n, depth = (300, 2) if stage.minutes >= 1 else (60, 1)
     machine = ConvRFMClassifier(depth=depth, rounds=2, patience=None, random_state=stage.seed)
     train = stage.train.sample(min(n, len(stage.train)), seed=stage.seed)
     test = stage.test.sample(min(500, len(stage.test)), seed=stage.seed)
