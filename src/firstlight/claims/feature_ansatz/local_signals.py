@@ -218,7 +218,12 @@ class LocalSignals:
         ),
         "convrfm.fig6a.svhn_order": Rule(
             measured=lambda r: {k: r.score("digits", k) for k in ("cntk", "cnn", "convrfm", "deep")},
-            reproduced=lambda r: False,
+            reproduced=lambda r: (  # a mean over no tasks is NaN, and NaN is in no order
+                r.score("svhn", "cntk")
+                < r.score("svhn", "cnn")
+                < r.score("svhn", "convrfm")
+                < r.score("svhn", "deep")
+            ),
             partly=lambda r: r.score("digits", "convrfm") > r.score("digits", "cntk"),
             note="SVHN needs the user's files; digits in noise stand for it, so at most the reduced rule can hold",
         ),
