@@ -29,9 +29,10 @@ def test_the_live_view_shows_findings_bars_and_time_left(capsys):
             assert [task.description for task in view.bars.tasks] == ["Training"]
             assert view.bars.tasks[0].fields["note"] == "loss 0.25"
         assert view.bars.tasks == []
+        assert view.left.endswith(" left")
     shown = capsys.readouterr().err
     assert "0.98 [bold]" in shown
-    assert "left" in shown
+    assert "done in 0:0" in shown
 
 
 def test_time_left_is_said_honestly():

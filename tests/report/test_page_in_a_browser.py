@@ -164,10 +164,22 @@ def test_a_static_page_needs_no_script(browser, small_tour, tmp_path, artefacts)
 
 
 def test_an_unfinished_page_loads_itself_again(browser, small_tour, tmp_path):
-    part = dataclasses.replace(small_tour, identity=None, order=None, pending=("order", "identity"))
+    none = dict.fromkeys(("images", "first_layer", "ansatz", "order", "identity"))
+    part = dataclasses.replace(small_tour, **none, pending=("order", "identity"))
     file = write_page(tour_page(part, reloads=True), tmp_path / "growing.html")
-    file.write_text(file.read_text().replace('data-reload="6"', 'data-reload="0.3"'))
+    file.write_text(file.read_text().replace('data-reload="6"', 'data-reload="1"'))
     browser.open(file)
     assert "Still to come: the order of learning, copy or memorise" in browser.find("#pending").text
-    write_page(tour_page(small_tour), file)
-    browser.until("return document.readyState === 'complete' && !document.getElementById('pending')")
+    write_page(tour_page(dataclasses.replace(part, pending=())), file)
+    browser.until(
+        "return document.readyState === 'complete' && !document.getElementById('pending')", seconds=60
+    )
+
+
+def test_printing_draws_every_figure_in_light_colours(browser, tour_file):
+    browser.open(tour_file, dark=True)
+    browser.run("window.dispatchEvent(new Event('beforeprint'))")
+    browser.until("return [...document.querySelectorAll('.plot')].every(p => p.querySelector('.main-svg'))")
+    assert browser.run("return document.documentElement.dataset.theme") == "light"
+    browser.run("window.dispatchEvent(new Event('afterprint'))")
+    assert browser.run("return document.documentElement.dataset.theme ?? ''") == ""

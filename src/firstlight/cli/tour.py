@@ -57,6 +57,7 @@ def tour(
     train = load(name, split="train", seed=seed)
     train = train.sample(min(2000, len(train)) if n is None else n, seed=seed)
     test = load(name, split="test", seed=seed)
+    test = test.sample(min(2000, len(test)), seed=seed)
     print(f"{name}: {len(train)} training and {len(test)} test images", file=sys.stderr)
     told: set[str] = set()
     with screen(f"Tour of {name}, page in {output}", seconds=60 * minutes) as view:

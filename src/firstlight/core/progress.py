@@ -48,6 +48,7 @@ class Screen:
     def __init__(self, title: str, *, seconds: float, show: bool) -> None:
         self.title, self.seconds, self.start = title, seconds, time.monotonic()
         self.rows: list[tuple[str, str]] = []
+        self.is_done = False
         self.bars: rich_progress.Progress | None = None
         if show:
             from rich import progress as shown
@@ -69,7 +70,10 @@ class Screen:
         >>> Screen("Tour", seconds=125.5, show=False).left
         'about 2:05 left'
         """
-        rest = self.seconds - (time.monotonic() - self.start)
+        passed = time.monotonic() - self.start
+        if self.is_done:
+            return f"done in {int(passed) // 60}:{int(passed) % 60:02d}"
+        rest = self.seconds - passed
         return f"about {int(rest) // 60}:{int(rest) % 60:02d} left" if rest > 0 else "longer than planned"
 
     def __rich__(self) -> "RenderableType":
@@ -109,6 +113,7 @@ def screen(title: str, *, seconds: float, show: bool | None = None) -> Iterator[
     try:
         with Live(shown, console=Console(stderr=True), refresh_per_second=4):
             yield shown
+            shown.is_done = True
     finally:
         _screen = before
 

@@ -33,13 +33,13 @@ FORMULAS: dict[str, Formula] = {
     "components": Formula(
         "Patch components",
         r"\frac{1}{n} \sum_{x} (x - \bar{x})(x - \bar{x})^{\top} = \sum_{i} \omega_i\, p_i p_i^{\top}",
-        "x runs over all patches that the first layer sees; p_i are the components, ω_i their variances.",
+        "x runs over all patches that the first layer sees; pᵢ are the components, ωᵢ their variances.",
         FIRST_LAYER,
     ),
     "energy": Formula(
         "Energy profile",
         r"e_i = \sqrt{\sum_{j} \langle A_j, p_i \rangle^2}",
-        "A_j is the j-th filter of the first layer as a vector, p_i the i-th patch component.",
+        "Aⱼ is the j-th filter of the first layer as a vector, pᵢ the i-th patch component.",
         FIRST_LAYER,
     ),
     "consistency": Formula(
@@ -79,7 +79,7 @@ FORMULAS: dict[str, Formula] = {
     "critical component": Formula(
         "Critical component",
         r"\mathrm{crit}(x) = \min \{ k : f_j(x) = y(x) \text{ for all } j \ge k \}",
-        "f_j is a linear classifier that sees the first j principal components of the images: how many it needs for x.",
+        "fⱼ is a linear classifier that sees the first j principal components of the images: how many it needs for x.",
         PC_BIAS,
     ),
     "discriminability": Formula(
@@ -112,7 +112,7 @@ FORMULAS: dict[str, Formula] = {
     "eigenvectors": Formula(
         "Leading patterns",
         r"M v_i = \lambda_i v_i, \quad M = W^{\top} W \text{ or } M = G",
-        "The share of v_i is λ_i divided by the trace of M.",
+        "The share of vᵢ is λᵢ divided by the trace of M.",
         ANSATZ,
     ),
     "maps": Formula(
@@ -140,14 +140,14 @@ FORMULAS: dict[str, Formula] = {
         "Response by angle",
         r"\cos(f(x_{\rho}), x_{\rho}) \quad \text{and} \quad \cos(f(x_{\rho}), \hat{x}), \quad "
         r"\cos(x_{\rho}, \hat{x}) = \rho",
-        "x_ρ is an image at cosine ρ with the training image x̂.",
+        "xᵨ is an image at cosine ρ with the training image x̂.",
         IDENTITY,
     ),
     # training, and the layers of one's own model
     "loss": Formula(
         "Cross-entropy",
         r"L = -\frac{1}{n} \sum_{x} \log \frac{\exp f_{y(x)}(x)}{\sum_{c} \exp f_c(x)}",
-        "f_c(x) is the output for class c.",
+        "f(x) has one output for each class c.",
         "textbook",
     ),
     "linearisation": Formula(
@@ -167,13 +167,13 @@ FORMULAS: dict[str, Formula] = {
     "movement": Formula(
         "Distance from the start",
         r"\frac{\lVert W - W_0 \rVert_F}{\lVert W_0 \rVert_F}",
-        "W are the weights of a layer, W_0 those it started from.",
+        "W are the weights of a layer, W₀ those it started from.",
         LINEARIZED,
     ),
     "effective rank": Formula(
         "Directions in use",
         r"\exp \Big( -\sum_i s_i \log s_i \Big), \quad s_i = \frac{\sigma_i^2}{\sum_j \sigma_j^2}",
-        "σ_i are the singular values of the filters of a layer.",
+        "σᵢ are the singular values of the filters of a layer.",
         "textbook",
     ),
 }

@@ -39,11 +39,15 @@
     }
     return layout;
   };
+  // Numbers in the cells while there is room for them, else a scale of the colours.
+  const cells = (trace, narrow) => (narrow && trace.z[0].length > 7
+    ? { texttemplate: "", showscale: true }
+    : { textfont: { size: narrow ? 9 : 12 } });
   const dataOf = (plot, index, narrow) => plot.data.map((trace, i) => ({
     ...trace,
     ...(plot.frames.length ? plot.frames[moment[index]].data[i] : {}),
     visible: !hidden[index].has(i),
-    ...(trace.type === "heatmap" ? { textfont: { size: narrow ? 9 : 12 } } : {}),
+    ...(trace.type === "heatmap" ? cells(trace, narrow) : {}),
   }));
   const draw = (index) => {
     const plot = plots[index];
