@@ -9,6 +9,7 @@ from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
+from firstlight.measures.ntk_summary import effective_rank
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,4 @@ def _change(name: str, weight: Tensor, start: Tensor) -> LayerChange:
 
 def _effective_rank(filters: Tensor) -> float:
     gram = filters @ filters.mT if filters.shape[1] <= filters.shape[2] else filters.mT @ filters
-    values = torch.linalg.eigvalsh(gram).clamp(min=0).flatten()
-    shares = values[values > 0] / values.sum()
-    return float((-(shares * shares.log()).sum()).exp()) if len(shares) else 0.0
+    return effective_rank(torch.linalg.eigvalsh(gram).clamp(min=0).flatten())

@@ -169,12 +169,16 @@ def _grams(
         if other is None:
             starts = [(i, j) for i, j in starts if i <= j]
         held: tuple[int, dict[str, Gradients]] | None = None
+        spare: dict[str, Gradients] | None = None
         with progress(label, total=len(starts), unit="blocks", show=show) as bar:
             for i, j in starts:
                 if held is None or held[0] != i:
                     held = i, reader.read(left[i : i + size], rows)
                 one = held[1]
-                two = one if other is None and i == j else reader.read(right[j : j + size], rows)
+                if other is None and i == j:
+                    two = one
+                else:
+                    two = spare = reader.read(right[j : j + size], rows, reuse=spare)
                 for name, gradients in one.items():
                     gram = grams[name if apart else ""]
                     place = gram[

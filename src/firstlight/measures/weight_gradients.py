@@ -139,9 +139,19 @@ class WeightGradients:
             total += n_outputs * k * d if layer.as_rows else layer.positions * (d + n_outputs * k)
         return total
 
-    def read(self, images: Tensor, cotangents: Float[Tensor, "o c"]) -> dict[str, Gradients]:
-        """Gradients of the combinations `cotangents` of the outputs, by the name of the layer."""
-        gathered = _Gathered(self.layers, len(images), len(cotangents))
+    def read(
+        self,
+        images: Tensor,
+        cotangents: Float[Tensor, "o c"],
+        *,
+        reuse: Mapping[str, Gradients] | None = None,
+    ) -> dict[str, Gradients]:
+        """Gradients of the combinations `cotangents` of the outputs, by the name of the layer.
+
+        `reuse` is an earlier answer that is no longer needed: new rows are written into its memory, which
+        for wide layers costs more to obtain than to fill.
+        """
+        gathered = _Gathered(self.layers, len(images), len(cotangents), reuse or {})
         step = max(1, _PASS_ELEMENTS // max(self._held_per_image, 1))
         for start in range(0, len(images), step):
             self._pass(images[start : start + step], cotangents, gathered, start)
@@ -228,8 +238,10 @@ class WeightGradients:
 class _Gathered:
     """Where the gradients of a set of images gather, pass by pass."""
 
-    def __init__(self, layers: list[SharedWeight], n: int, outputs: int) -> None:
-        self.layers, self.n, self.outputs = layers, n, outputs
+    def __init__(
+        self, layers: list[SharedWeight], n: int, outputs: int, reuse: Mapping[str, Gradients] = {}
+    ) -> None:
+        self.layers, self.n, self.outputs, self._reuse = layers, n, outputs, reuse
         self._of = {name: layer for layer in layers for name in layer.names}
         self._rows: dict[str, Tensor] = {}
         self._inputs: dict[str, Tensor] = {}
@@ -280,13 +292,19 @@ class _Gathered:
             values = (arrived[:, :, 0].mT @ patches[:, :, 0]).flatten(1)
         else:
             values = torch.einsum("npgk,npgd->ngkd", arrived, patches).flatten(1)
-        self.rows(layer, like=gradient)[self.here, self.output] += values
+        target = self.rows(layer, like=gradient)[self.here, self.output]
+        if self._place[name, call] == slice(0, self.filled[key]):  # the only call: nothing to add to
+            target.copy_(values)
+        else:
+            target.add_(values)
 
     def rows(self, layer: SharedWeight, *, like: Tensor | None = None) -> Float[Tensor, "n o m"]:
         """Rows of a layer; zero where no gradient reached it."""
         if layer.names[0] not in self._rows:
-            made = (layer.module.weight if like is None else like).detach()
-            self._rows[layer.names[0]] = made.new_zeros(self.n, self.outputs, layer.n_filters * layer.width)
+            old, made = self._reuse.get(layer.names[0]), layer.module.weight if like is None else like
+            shape = (self.n, self.outputs, layer.n_filters * layer.width)
+            fits = isinstance(old, Rows) and old.values.shape == shape
+            self._rows[layer.names[0]] = old.values.zero_() if fits else made.detach().new_zeros(shape)  # type: ignore[union-attr]
         return self._rows[layer.names[0]]
 
     def result(self) -> dict[str, Gradients]:
