@@ -51,6 +51,13 @@ def test_a_result_comes_back_as_its_own_type(store):
     assert again.environment["torch"].startswith("2.")
 
 
+def test_one_array_under_two_names_is_stored_twice(store):
+    whole = torch.arange(6.0)
+    result = store.fetch_or_run(SPEC, lambda scratch: {"a": whole, "b": whole, "part": whole[2:4]}).result
+    assert torch.equal(result["a"], result["b"])
+    assert torch.equal(result["part"], whole[2:4])
+
+
 def test_a_finished_run_is_not_computed_again(store):
     store.fetch_or_run(SPEC, lambda scratch: 1)
     assert store.fetch_or_run(SPEC, lambda scratch: pytest.fail("computed twice")).result == 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -106,7 +107,7 @@ class Store:
         """Write one run folder, whole or not at all."""
         tree, arrays = encode(result)
         with whole_folder(self.root / spec.id) as folder:
-            save_file(arrays, folder / ARRAYS)
+            save_file(_apart(arrays), folder / ARRAYS)
             body = {
                 "id": spec.id,
                 "what": spec.what,
@@ -199,6 +200,17 @@ def _locked(path: Path) -> Iterator[None]:
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def _apart(arrays: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Give every array memory of its own: a result may hold one array under two names, the file format may not."""
+    seen: set[int] = set()
+    found = {}
+    for name, array in arrays.items():
+        place = array.untyped_storage().data_ptr()
+        found[name] = array.clone() if place in seen else array
+        seen.add(place)
+    return found
 
 
 def _canonical(value: Any) -> str:
