@@ -16,7 +16,6 @@ version = release = __version__
 
 extensions = [
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "house_docstrings",  # the three below are ours, in _ext/
@@ -27,7 +26,8 @@ exclude_patterns = ["_build", "README.md", "gallery/sg_execution_times.rst"]
 html_static_path = ["_static"]
 nitpicky = True
 # Names of other projects, and of our own that are not public, have no page here: no network, no intersphinx.
-nitpick_ignore_regex = [(r"py:.*", r"(?!firstlight\b).*"), (r"py:.*", r"firstlight\.\w+\.[a-z_]+(\..*)?")]
+nitpick_ignore_regex = [(r"py:.*", r"(?!firstlight\b).*"), (r"py:.*", r"firstlight\.\w+\.[a-z_]+\..*")]
+nitpick_ignore = [("py:mod", "firstlight.training.observers")]
 
 # ---------------------------------------------------------------- pages
 
@@ -47,7 +47,6 @@ python_use_unqualified_type_names = True
 python_display_short_literal_types = True
 maximum_signature_line_length = 88
 default_role = "code"
-napoleon_google_docstring = False
 
 # ---------------------------------------------------------------- gallery
 

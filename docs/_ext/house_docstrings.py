@@ -1,7 +1,7 @@
 """Docstrings and signatures of this package, made readable.
 
-Our docstrings say ``name : what it is``, because the type stands in the signature. Napoleon would take the
-words for a type, so the sections concerned become plain fields here, before it looks.
+Our docstrings say ``name : what it is``, because the type stands in the signature. Readers of the usual form
+would take the words for a type, so all sections become plain fields here.
 """
 
 import re
@@ -60,7 +60,15 @@ def _unnumbered(body: list[str]) -> list[str]:
     return [re.sub(r"^\s*\.\. \[\d+\] |^\s+", "", line) for line in body]
 
 
-FIELDS = {"Parameters": _entries, "Returns": _as_it_is, "References": _unnumbered}
+FIELDS = {
+    "Parameters": _entries,
+    "Attributes": _entries,
+    "Returns": _as_it_is,
+    "Raises": _as_it_is,
+    "Notes": _as_it_is,
+    "References": _unnumbered,
+    "Examples": _as_it_is,
+}
 
 
 def _indented(lines: list[str]) -> list[str]:
@@ -84,7 +92,7 @@ def _short(text: str | None) -> str | None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Connect both, ahead of napoleon."""
-    app.connect("autodoc-process-docstring", on_docstring, priority=400)
+    """Connect both."""
+    app.connect("autodoc-process-docstring", on_docstring)
     app.connect("autodoc-process-signature", on_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
