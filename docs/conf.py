@@ -61,7 +61,6 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "write_computation_times": False,
     "remove_config_comments": True,
-    "default_thumb_file": str(HERE / "images" / "tour.png"),
 }
 
 # ---------------------------------------------------------------- look: the palette of figures and pages

@@ -62,7 +62,7 @@ class Verdicts(SphinxDirective):
         for theme in THEMES:
             found = Counter(row["verdict"] for _, row in rows_of(_folder(self), theme, []))
             cells = [[_text(str(found[name]))] for name in VERDICTS]
-            rows.append([[_text(theme)], [_text(str(found.total()))], *cells])
+            rows.append([[_text(theme.replace("_", " "))], [_text(str(found.total()))], *cells])
         return [_table(["theme", "claims", *VERDICTS], rows, (30, 14, 14, 14, 14, 14))]
 
 
