@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help env browser tour test format lint types contracts pytest check-desk bench clean
+.PHONY: help env browser tour test format lint types contracts pytest docs check-desk bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,13 @@ contracts: $(READY) ## Check that layers import only what stands below them
 pytest: $(READY) browser ## Run the tests and doctests on all cores
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -q
 
+docs: $(READY) ## Build the documentation into docs/_build/html; any warning fails
+	@$(BIN)/python -c 'import sphinx, myst_parser, sphinx_gallery, furo' 2>/dev/null || { \
+	  echo "Installing Sphinx and its theme ..."; \
+	  $(PIP) install --quiet --constraint constraints.txt --editable ".[docs]"; }
+	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
 check-desk: $(READY) ## Run every study at desk scale and write docs/ledger (long)
 	$(BIN)/firstlight reproduce all --scale desk --record docs/ledger
 
@@ -58,4 +65,4 @@ bench: $(READY) ## Print the speed tables (long)
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## Remove the environment and caches, keep data and runs
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist docs/_build docs/gallery

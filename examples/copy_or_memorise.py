@@ -1,4 +1,6 @@
-"""Would my architecture copy or memorise?
+"""
+Would my architecture copy or memorise?
+=======================================
 
 Train a network to reproduce one single image and look at what it does to all others. A short
 convolutional network becomes a copying machine; one with a bottleneck draws what it remembers.

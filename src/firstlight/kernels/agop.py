@@ -56,7 +56,7 @@ def kernel_agop(
     -------
     In float64. Where a patch is zero, its gradient is zero; where two patches are identical, the terms
     of infinite slope, which cancel, are left out; nearly identical images are done in float64. Cost
-    O(n m |S| k d), memory independent of n and m beyond the images.
+    ``O(n m |S| k d)``, memory independent of n and m beyond the images.
     """
     plan = Plan.of(kernel, centres, metric)
     points = centres if points is None else points

@@ -53,7 +53,7 @@ def gram(
 
     Returns
     -------
-    In float64 (or `out` as it is). Cost O(n m |S| (d + L)) for flatten, times |S| when pooled; memory
+    In float64 (or `out` as it is). Cost ``O(n m |S| (d + L))`` for flatten, times ``|S|`` when pooled; memory
     beyond the result: the patches of a few hundred images.
 
     Examples

@@ -1,0 +1,38 @@
+"""Every example runs as a user would run it: a script, in a folder of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+def test_there_are_examples():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_runs(example, tmp_path):
+    one_core = {"OMP_NUM_THREADS": "1", "FIRSTLIGHT_JOBS": "1", "FIRSTLIGHT_RUNS": str(tmp_path / "runs")}
+    done = subprocess.run(
+        [sys.executable, str(example)],
+        cwd=tmp_path,
+        env={**os.environ, **one_core},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, f"{example.name} failed:\n{done.stdout}\n{done.stderr}"
+    assert done.stdout.strip(), f"{example.name} printed nothing: a reader learns nothing from it."
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_opens_with_a_title_for_the_gallery(example):
+    opening = example.read_text(encoding="utf-8").splitlines()
+    assert opening[0] == '"""'
+    assert set(opening[2]) == {"="}
+    assert len(opening[2]) >= len(opening[1])
