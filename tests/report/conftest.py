@@ -67,7 +67,8 @@ class Browser:
         self.resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-        self.driver.get_log("browser")  # forget what earlier pages said
+        self.run("try { sessionStorage.clear() } catch {}")  # forget what earlier pages were told
+        self.driver.get_log("browser")  # and said
         self.driver.get(Path(file).absolute().as_uri())
         return self.complaints()
 

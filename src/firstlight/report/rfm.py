@@ -4,6 +4,7 @@ import torch
 
 from firstlight.figures import Curve, curves, picture_grid
 from firstlight.insights.rfm import LearnedKernel
+from firstlight.maths import pearson
 from firstlight.report.page import Answer, Page, Panel, Section
 
 HELPS, PATTERNS = "Does learning features help a kernel?", "Which patterns does the kernel look for?"
@@ -105,18 +106,39 @@ def _vectors(found: LearnedKernel) -> Section:
 
 
 def _maps(found: LearnedKernel) -> Section:
-    def grid(images: torch.Tensor, title: str, alt: str) -> Panel:
+    alike = float(pearson(found.maps.flatten(1), found.shuffled_maps.flatten(1)).mean())
+
+    def grid(images: torch.Tensor, title: str, alt: str, measured: str) -> Panel:
         figure = picture_grid(images, title=title, alt=alt, signed=False, columns=len(images), zoom=3)
-        return Panel(figure=figure, shows=title + ".", formulas=("maps",))
+        return Panel(
+            figure=figure,
+            shows=title + ".",
+            published="The learned metric lights up the edges of any photograph.",
+            measured=measured,
+            formulas=("maps",),
+        )
 
     return Section(
         title="What does the kernel see in photographs it never saw?",
         answer="Bright where the square root of x'Mx is large.",
         panels=(
-            grid(found.photos, "Photographs", "A row of small photographs"),
-            grid(found.maps, "Maps of M, true labels", "The photographs' edges light up"),
             grid(
-                found.shuffled_maps, "Maps of M, shuffled labels", "The same photographs through the control"
+                found.photos,
+                "Photographs",
+                "A row of small photographs",
+                f"{len(found.photos)} photographs that no machine was fitted to.",
+            ),
+            grid(
+                found.maps,
+                "Maps of M, true labels",
+                "The photographs' edges light up",
+                f"Correlation with the maps below {alike:.2f}: what is the same in both does not come from labels.",
+            ),
+            grid(
+                found.shuffled_maps,
+                "Maps of M, shuffled labels",
+                "The same photographs through the control",
+                "The control: labels that have nothing to do with the images.",
             ),
         ),
     )
