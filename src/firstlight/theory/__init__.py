@@ -5,6 +5,7 @@ from firstlight.theory import (
     first_layer,
     identity,
     least_squares,
+    linearized,
     two_layer_relu,
 )
 
@@ -13,5 +14,6 @@ __all__ = [
     "first_layer",
     "identity",
     "least_squares",
+    "linearized",
     "two_layer_relu",
 ]

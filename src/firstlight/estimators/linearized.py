@@ -1,0 +1,159 @@
+"""A network's linearisation as a classifier in scikit-learn's manner."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+
+from firstlight.core.errors import InvalidInput, unknown_name
+from firstlight.estimators.images import new_images
+from firstlight.estimators.linear_solution import LinearSolution, solve_linearized
+from firstlight.estimators.machine import KernelClassifier, no_type_check, split
+from firstlight.models import LinearizedModel, build, linearize
+from firstlight.training import Recipe, predictions, train
+
+SOLVERS = ("exact", "sgd")
+RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
+_MOST_ROWS = 20_000  # of the tangent kernel: 3 GB, and hours beyond
+
+
+class LinearizedClassifier(KernelClassifier):
+    r"""Classification by the first-order expansion of a network in its weights.
+
+    Least squares on one-hot targets of :math:`f(w_0, x) + J(x) u`, either solved exactly, through the
+    tangent kernel or the Jacobian, or trained by SGD. Images are centred and scaled by one number each.
+
+    Parameters
+    ----------
+    model : name of an architecture, see :func:`firstlight.models.available`. None takes LeNet for images
+        and a fully connected network for rows without a shape or images under 12 pixels.
+    width : factor on all widths, for architectures that have it.
+    model_options : further options of the architecture.
+    solver : "exact", at most 20 000 images times classes; or "sgd".
+    ridge : of the exact solver, relative to the largest eigenvalue of the kernel. Of several, the one
+        with the lowest squared error on a validation share is taken; then all images are fitted.
+    validation : that share.
+    lr, momentum, weight_decay, batch_size, epochs : of SGD; the loss is the mean over images of the
+        sum over classes. Weight decay pulls to the initial weights.
+    image_shape : channels, height and width of a row of `X`; not needed for 4-D arrays and tensors.
+    random_state : decides weights, validation share and the order of the images.
+
+    Attributes
+    ----------
+    model_ : the fitted :class:`firstlight.models.LinearizedModel`.
+    ridge_, ridge_errors_ : the ridge taken, and the validation error of each.
+    """
+
+    @no_type_check  # scikit-learn: nothing is checked before `fit`
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        width: float = 1,
+        model_options: dict[str, Any] | None = None,
+        solver: str = "exact",
+        ridge: float | Sequence[float] = RIDGES,
+        validation: float = 0.2,
+        lr: float = 0.01,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        batch_size: int = 32,
+        epochs: int = 20,
+        image_shape: tuple[int, int, int] | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.model = model
+        self.width = width
+        self.model_options = model_options
+        self.solver = solver
+        self.ridge = ridge
+        self.validation = validation
+        self.lr = lr
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.epochs = epochs
+        self.image_shape = image_shape
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "LinearizedClassifier":
+        """Solve or train the linearised network on one-hot targets."""
+        if self.solver not in SOLVERS:
+            raise unknown_name("solver", self.solver, SOLVERS)
+        images, targets = self._start(X, y)
+        self.mean_, self.scale_ = float(images.mean()), float(images.std()) or 1.0
+        images = self._features(images)
+        network = self._network(images, targets.shape[1])
+        if self.solver == "exact":
+            self.model_ = self._solved(network, images, targets)
+        else:
+            self.model_ = linearize(network)
+            train(self.model_, images, targets, self._recipe(), show=False)
+        return self
+
+    def _network(self, images: Tensor, classes: int) -> nn.Module:
+        shape = tuple(images.shape[1:])
+        options = dict(self.model_options or {})
+        if self.model is None and min(shape[1:]) < 12:
+            network = build(
+                "fcn", classes=classes, shape=shape, seed=self._seed, units=round(64 * self.width)
+            )
+        else:
+            name = self.model or "lenet"
+            if self.width != 1:
+                options["width"] = self.width
+            network = build(name, classes=classes, shape=shape, seed=self._seed, **options)
+        return network.double()
+
+    def _solved(self, network: nn.Module, images: Tensor, targets: Tensor) -> LinearizedModel:
+        if targets.numel() > _MOST_ROWS:
+            raise InvalidInput(
+                f"the exact solver takes at most {_MOST_ROWS} images times classes; got {len(targets)} x "
+                f"{targets.shape[1]}. Use fewer images or solver='sgd'."
+            )
+        ridges = (self.ridge,) if isinstance(self.ridge, int | float) else tuple(self.ridge)
+        if not ridges:
+            raise InvalidInput("`ridge` must hold at least one number; it is empty.")
+        self.ridge_ = float(ridges[0])
+        self.ridge_errors_: tuple[float, ...] = ()
+        if len(ridges) > 1:
+            fitting, choosing = split(targets, self.validation, seed=self._seed, by_class=True)
+            part = solve_linearized(network, images[fitting], targets[fitting], show=False)
+            errors = [
+                float(
+                    (self._answers(_with_ridge(part, r), images[choosing]) - targets[choosing]).square().sum()
+                )
+                for r in ridges
+            ]
+            self.ridge_errors_ = tuple(error / len(choosing) for error in errors)
+            self.ridge_ = float(ridges[errors.index(min(errors))])
+        whole = solve_linearized(network, images, targets, show=False)
+        return _with_ridge(whole, self.ridge_)
+
+    @property
+    def _seed(self) -> int:
+        return int(self.random_state or 0)
+
+    def _recipe(self) -> Recipe:
+        return Recipe(
+            lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay, loss="mse_sum",
+            batch_size=self.batch_size, epochs=self.epochs, seed=self._seed,
+        )  # fmt: skip
+
+    def _features(self, images: Tensor) -> Tensor:
+        return (images - self.mean_) / self.scale_
+
+    def _outputs(self, X: Any) -> Tensor:
+        check_is_fitted(self)
+        return self._answers(self.model_, self._features(new_images(self, X)))
+
+    @staticmethod
+    def _answers(model: LinearizedModel, images: Tensor) -> Tensor:
+        return predictions(model, images, batch_size=128)
+
+
+def _with_ridge(solved: LinearSolution, ridge: float) -> LinearizedModel:
+    if not 0 <= ridge < float("inf"):
+        raise InvalidInput(f"`ridge` must be finite and at least 0; got ridge={ridge}.")
+    return solved.solution(ridge=ridge * solved.fit.largest)
