@@ -70,16 +70,15 @@ class WideLinearNarrowNetwork:
         few: Plan = DESK_EXACT
         objects: str = "cifar10"
         object_widths: tuple[float, ...] = (0.5, 1.0, 4.0)  # trained for another study too
-        digit_n: int = 1000
-        digit_widths: tuple[float, ...] = (0.25, 4.0)
-        few_widths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+        digit_widths: tuple[float, ...] = (0.25, 4.0)  # trained for another study too
+        few_widths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
         depth: int = 3  # of the kernels
         size: int = 3
         seed: int = 0
 
     scales: ClassVar = {
         "smoke": Config(
-            plan=SMOKE, few=replace(SMOKE, solve=True), objects="photos", object_widths=(0.5, 1.0), digit_n=24,
+            plan=SMOKE, few=replace(SMOKE, solve=True), objects="photos", object_widths=(0.5, 1.0), 
             few_widths=(0.25, 1.0), digit_widths=(0.25, 1.0), depth=2,
         ),
         "desk": Config(),
@@ -91,10 +90,9 @@ class WideLinearNarrowNetwork:
         """Twins on three sets of images, then the kernels."""
         plan, few = (replace(p, seed=cfg.seed) for p in (cfg.plan, cfg.few))
         cntk, convrfm = kernel_lines(few.task, seed=cfg.seed, depth=cfg.depth, size=cfg.size)
-        longer = replace(plan, epochs=2 * plan.epochs)  # half the images
         return Crossover(
             objects=sweep("CIFAR-10", varied(cifar_plan(plan, cfg.objects), cfg.object_widths)),
-            digits=sweep("digits", varied(longer, cfg.digit_widths, n=cfg.digit_n)),
+            digits=sweep("digits", varied(plan, cfg.digit_widths)),
             closing=sweep("few digits", varied(few, cfg.few_widths)),
             cntk=cntk,
             convrfm=convrfm,

@@ -142,8 +142,8 @@ class LeNetRanks:
         """Settings."""
 
         task: Task = DIGITS
-        widths: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0)
-        seeds: int = 2
+        widths: tuple[float, ...] = (1.0, 2.0, 4.0)
+        seeds: int = 3
         size: int = 50  # of the matrices with known rank
         seed: int = 0
 

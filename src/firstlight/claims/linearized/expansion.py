@@ -12,6 +12,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.parallel import single_thread
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
+from firstlight.estimators import solve_linearized
 from firstlight.figures import Curve, Figure, curves
 from firstlight.measures import ntk_gram
 from firstlight.models import LinearizedModel, build, linearize
@@ -137,14 +138,10 @@ def _remainders(model: nn.Module, seed: int) -> Tensor:
 
 
 def _least_norm(width: float, n: int, seed: int) -> tuple[float, float]:
-    """Solve through the kernel, pull back to weights, and compare with the explicit Jacobian."""
+    """Residual of the solver, and the part of its displacement outside the row space of the Jacobian."""
     model, images = _lenet(width, seed), _images(n, seed, "solve")
     y = torch.eye(10, dtype=torch.float64)[torch.arange(n) % 10]
-    with torch.no_grad():
-        residual = (y - model(images)).flatten()
-    dual = torch.linalg.solve(ntk_gram(model, images, outputs="full"), residual)
-    line = linearize(model)
-    line.displace(line.pullback(dual.reshape(n, 10), images))
+    line = solve_linearized(model, images, y, show=False).solution()
     rows = jacobian(model, images)
     u = torch.cat([p.detach().flatten() for p in line.displacement.parameters()])
     seen = torch.linalg.lstsq(rows.T, u[:, None]).solution

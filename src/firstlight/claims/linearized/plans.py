@@ -20,7 +20,7 @@ SMOKE = Plan(
 DESK = Plan()
 """2000 images and 8 epochs; the search gives every trial a quarter of that."""
 
-DESK_EXACT = Plan(task=Task(n=400, n_valid=200, n_test=1000), epochs=24, search_epochs=6, seeds=1, solve=True)
+DESK_EXACT = Plan(task=Task(n=300, n_valid=150, n_test=1000), epochs=24, search_epochs=6, seeds=1, solve=True)
 """Few enough images to solve all outputs exactly."""
 
 DESK_BINARY = Plan(
