@@ -78,7 +78,7 @@ class WideLinearNarrowNetwork:
 
     scales: ClassVar = {
         "smoke": Config(
-            plan=SMOKE, few=replace(SMOKE, solve=True), objects="photos", object_widths=(0.5, 1.0), 
+            plan=SMOKE, few=replace(SMOKE, solve=True), objects="photos", object_widths=(0.5, 1.0),
             few_widths=(0.25, 1.0), digit_widths=(0.25, 1.0), depth=2,
         ),
         "desk": Config(),
