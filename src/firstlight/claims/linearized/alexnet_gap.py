@@ -17,8 +17,8 @@ SNAKES = "./snakes"
 PHOTOGRAPHS = Plan(
     task=Task(data="photos", n=1000, n_valid=300, n_test=1000, side=64),
     model="alexnet",
-    epochs=12,
-    search_epochs=6,
+    epochs=10,
+    search_epochs=3,
     rates=(0.3, 0.1, 0.03, 0.01),
     decays=(5e-6,),
 )

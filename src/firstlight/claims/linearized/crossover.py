@@ -69,7 +69,7 @@ class WideLinearNarrowNetwork:
         plan: Plan = DESK
         few: Plan = DESK_EXACT
         objects: str = "cifar10"
-        object_widths: tuple[float, ...] = (0.5, 1.0, 4.0)  # trained for another study too
+        object_widths: tuple[float, ...] = (0.5, 1.0, 2.0)  # trained for another study too
         digit_widths: tuple[float, ...] = (0.25, 4.0)  # trained for another study too
         few_widths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)
         depth: int = 3  # of the kernels

@@ -70,8 +70,8 @@ class GapByTask:
         binary: Plan = DESK_BINARY
         objects: str = "cifar10"
         widths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # digits; trained for another study too
-        shifted_widths: tuple[float, ...] = (0.25, 1.0, 4.0)
-        object_widths: tuple[float, ...] = (0.5, 1.0, 4.0)
+        shifted_widths: tuple[float, ...] = (0.25, 1.0, 2.0)
+        object_widths: tuple[float, ...] = (0.5, 1.0, 2.0)
         binary_widths: tuple[float, ...] = (0.125, 0.25, 0.5, 1.0)
         seed: int = 0
 

@@ -25,7 +25,7 @@ DESK_EXACT = Plan(task=Task(n=300, n_valid=150, n_test=1000), epochs=24, search_
 
 DESK_BINARY = Plan(
     task=Task(n=1000, n_valid=200, n_test=2000, binary=True),
-    epochs=60,
+    epochs=40,
     rates=(0.01,),
     decays=(5e-5,),
     solve=True,

@@ -12,7 +12,7 @@ from firstlight.core.result import Result
 from firstlight.figures import Dots, Figure, dots
 
 MODELS = ("network", "linear")
-FEW = replace(DESK_BINARY, task=replace(DESK_BINARY.task, n=500, n_test=1000), epochs=30, solve=False)
+FEW = replace(DESK_BINARY, task=replace(DESK_BINARY.task, n=500, n_test=1000), epochs=20, solve=False)
 
 
 @dataclass(frozen=True, kw_only=True)

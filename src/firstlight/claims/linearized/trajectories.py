@@ -93,7 +93,7 @@ class OutputTrajectories:
         task: Task = DIGITS
         widths: tuple[float, ...] = (0.25, 2.0)
         rate: float = 0.01
-        steps: int = 200
+        steps: int = 100
         recorded: int = 20
         seeds: int = 2
         seed: int = 0
