@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 
 from firstlight.claims.linearized.harder_tasks import cifar_plan
-from firstlight.claims.linearized.plans import DESK, DESK_EXACT, PAPER, PUBLISHED_WIDTHS, SMOKE
+from firstlight.claims.linearized.plans import DESK, DESK_EXACT, DESK_HARD, PAPER, PUBLISHED_WIDTHS, SMOKE
 from firstlight.claims.linearized.sweep import Sweep, label, sweep
 from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.linearized.twins import Plan, varied
@@ -67,6 +67,7 @@ class WideLinearNarrowNetwork:
         """Settings."""
 
         plan: Plan = DESK
+        hard: Plan = DESK_HARD
         few: Plan = DESK_EXACT
         objects: str = "cifar10"
         object_widths: tuple[float, ...] = (0.5, 1.0, 2.0)  # trained for another study too
@@ -78,20 +79,20 @@ class WideLinearNarrowNetwork:
 
     scales: ClassVar = {
         "smoke": Config(
-            plan=SMOKE, few=replace(SMOKE, solve=True), objects="photos", object_widths=(0.5, 1.0),
+            plan=SMOKE, hard=SMOKE, few=replace(SMOKE, solve=True), objects="photos", object_widths=(0.5, 1.0),
             few_widths=(0.25, 1.0), digit_widths=(0.25, 1.0), depth=2,
         ),
         "desk": Config(),
-        "paper": Config(plan=PAPER, object_widths=(0.5, *PUBLISHED_WIDTHS), few_widths=PUBLISHED_WIDTHS),
+        "paper": Config(plan=PAPER, hard=PAPER, object_widths=(0.5, *PUBLISHED_WIDTHS), few_widths=PUBLISHED_WIDTHS),
     }  # fmt: skip
 
     @staticmethod
     def run(cfg: Config) -> Crossover:
         """Twins on three sets of images, then the kernels."""
-        plan, few = (replace(p, seed=cfg.seed) for p in (cfg.plan, cfg.few))
+        plan, hard, few = (replace(p, seed=cfg.seed) for p in (cfg.plan, cfg.hard, cfg.few))
         cntk, convrfm = kernel_lines(few.task, seed=cfg.seed, depth=cfg.depth, size=cfg.size)
         return Crossover(
-            objects=sweep("CIFAR-10", varied(cifar_plan(plan, cfg.objects), cfg.object_widths)),
+            objects=sweep("CIFAR-10", varied(cifar_plan(hard, cfg.objects), cfg.object_widths)),
             digits=sweep("digits", varied(plan, cfg.digit_widths)),
             closing=sweep("few digits", varied(few, cfg.few_widths)),
             cntk=cntk,
