@@ -136,6 +136,7 @@ class WideLinearNarrowNetwork:
                 **r.closing.by_width("few digits, SGD gap", [float(t.gap.mean()) for t in r.closing.rows]),
             },
             note="the kernels are the 3 x 3, three-layer ones of the theme feature_ansatz, not the limit of LeNet "
-            "itself; ConvRFM also sees the validation images",
+            "itself; ConvRFM also sees the validation images; like the shifts, searched at full length after a first "
+            "run whose short search had left the networks untrained",
         )
     }
