@@ -72,8 +72,10 @@ def dots(
     places = list(range(len(names)))
     data: list[dict[str, Any]] = []
     table: dict[str, list[Any]] = {x or "name": list(names)}
+    known = [abs(high) for one in series for high in one.high if math.isfinite(high)]
+    hair = 0.012 * max(known, default=1.0)
     for one in sorted(series, key=lambda s: s.role != "null"):
-        data.append(_bars(one, places, names) if one.role == "null" else _points(one, places, names))
+        data.append(_bars(one, places, names, hair) if one.role == "null" else _points(one, places, names))
     for one in series:
         table[one.name] = list(one.middle)
         if one.low != one.high:
@@ -110,10 +112,8 @@ def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any
     }  # fmt: skip
 
 
-def _bars(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
-    """The range of a null as a floating bar, at least a hair high so that it can be seen."""
-    known = [abs(high) for high in one.high if math.isfinite(high)]
-    least = 0.006 * max(known, default=1.0)
+def _bars(one: Dots, places: list[int], names: Sequence[str], least: float) -> dict[str, Any]:
+    """The range of a null as a floating bar, at least so high that it can be seen."""
     tall = [max(high - low, least) for low, high in zip(one.low, one.high, strict=True)]
     base = [middle - t / 2 if t == least else low
             for middle, low, t in zip(one.middle, one.low, tall, strict=True)]  # fmt: skip

@@ -227,8 +227,8 @@ def regime_figure(found: RegimeResult) -> Figure:
     """The score and its parts on the line from lazy to feature learning, each beside its null."""
     parts = {
         "score": (found.score, found.null),
-        "kernel rotation": (found.training.kernel.rotation, found.random_step.kernel.rotation),
-        "unexplained change": (found.training.remainder, found.random_step.remainder),
+        "rotation": (found.training.kernel.rotation, found.random_step.kernel.rotation),
+        "unexplained": (found.training.remainder, found.random_step.remainder),
     }
     return dots(
         list(parts),
