@@ -67,9 +67,11 @@ class Browser:
         self.resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-        self.run("try { sessionStorage.clear() } catch {}")  # forget what earlier pages were told
-        self.driver.get_log("browser")  # and said
+        self.driver.get_log("browser")  # forget what earlier pages said
         self.driver.get(Path(file).absolute().as_uri())
+        if self.run("return sessionStorage.length"):  # and what they were told: a theme, for instance
+            self.run("sessionStorage.clear()")
+            self.driver.refresh()
         return self.complaints()
 
     def resize(self, width, height=900):
