@@ -22,6 +22,7 @@ from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
 AGAIN = 8 * LANES  # pairs that are prepared together when done again
+FEW_POSITIONS = 16  # below, float64 costs nothing and nothing averages the rounding of one small angle
 CLOSE_SHARE = 0.1  # pairs with a larger weighted share of cosines close to 1 are done again in float64
 
 
@@ -45,7 +46,8 @@ def gram(
     kernel : which one.
     metric : M, positive semidefinite, on the patches of the first layer in the order (channel, row,
         column); the identity by default. Applied as :math:`M^{1/2}` to the patches.
-    dtype : torch.float32 (1e-6 relative; pairs that would lose digits are done in float64) or torch.float64.
+    dtype : torch.float32 (1e-6 relative; pairs that would lose digits, and images of few patches, are done in
+        float64) or torch.float64.
     out : where to write, for instance ``numpy.memmap``, if the matrix exceeds the memory.
     engine : "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where there is one.
     n_jobs : threads; default :func:`firstlight.core.parallel.default_jobs`. The bits do not depend on it.
@@ -72,6 +74,7 @@ def gram(
     if out is not None and out.shape != shape:
         raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
     target = np.empty(shape) if out is None else out
+    dtype = torch.float64 if plan.positions < FEW_POSITIONS else dtype
     on_tensors = uses_tensors(engine, kernel)
     tile = _tile_values(plan, on_tensors)
     jobs = _Jobs(plan, x, second, symmetric, dtype, min(BAND, len(second)) if on_tensors else LANES)
