@@ -47,11 +47,11 @@ _B = (
 _ONE32, _ZERO32, _PI32, _INVERSE_PI32 = (np.float32(v) for v in (1, 0, math.pi, 1 / math.pi))
 _INVERSE_PI = 1 / math.pi
 # 1 - cos below this is rounding of an inner product of equal patches: they count as identical.
-_SAME32, _SAME64 = np.float32(2.5e-7), 1e-14
+SAME32, SAME64 = np.float32(2.5e-7), 1e-14
 # Where 1 - cos is small, float32 loses digits of the angle. A weighted count of such positions tells which
 # pairs must be done again in float64: nearly identical images, and pairs with many nearly identical patches.
-_NEAR32, _NEAR64, _NEARER32, _NEARER64 = np.float32(6e-4), 6e-4, np.float32(2e-5), 2e-5
-_HEAVY32, _HEAVY64 = np.float32(20), 20.0
+NEAR32, NEAR64, NEARER32, NEARER64 = np.float32(6e-4), 6e-4, np.float32(2e-5), 2e-5
+HEAVY32, HEAVY64 = np.float32(20), 20.0
 
 
 @no_type_check
@@ -68,7 +68,7 @@ def _duals_for(rho):
         def single(rho):
             x = min(abs(rho), _ONE32)
             gap = _ONE32 - x
-            gap = gap if gap > _SAME32 else _ZERO32
+            gap = gap if gap > SAME32 else _ZERO32
             p = _A7
             p = p * x + _A6
             p = p * x + _A5
@@ -81,8 +81,8 @@ def _duals_for(rho):
             angle = p * root
             angle = angle if rho >= _ZERO32 else _PI32 - angle
             sine = root * math.sqrt(_ONE32 + x)
-            close = _ONE32 if gap < _NEAR32 else _ZERO32
-            close = _HEAVY32 if gap < _NEARER32 else close
+            close = _ONE32 if gap < NEAR32 else _ZERO32
+            close = HEAVY32 if gap < NEARER32 else close
             return _ONE32 - angle * _INVERSE_PI32, sine * _INVERSE_PI32, close
 
         return single
@@ -90,7 +90,7 @@ def _duals_for(rho):
     def double(rho):
         x = min(abs(rho), 1.0)
         gap = 1.0 - x
-        gap = gap if gap > _SAME64 else 0.0
+        gap = gap if gap > SAME64 else 0.0
         p = _B17
         p = p * x + _B16
         p = p * x + _B15
@@ -113,8 +113,8 @@ def _duals_for(rho):
         angle = p * root
         angle = angle if rho >= 0.0 else math.pi - angle
         sine = root * math.sqrt(1.0 + x)
-        close = 1.0 if gap < _NEAR64 else 0.0
-        close = _HEAVY64 if gap < _NEARER64 else close
+        close = 1.0 if gap < NEAR64 else 0.0
+        close = HEAVY64 if gap < NEARER64 else close
         return 1.0 - angle * _INVERSE_PI, sine * _INVERSE_PI, close
 
     return double

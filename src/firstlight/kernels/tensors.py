@@ -14,12 +14,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.core.errors import unknown_name
+from firstlight.kernels.lanes import HEAVY64, NEAR64, NEARER64, SAME32, SAME64
 from firstlight.kernels.spec import ConvKernel, Kernel
 from firstlight.kernels.tiles import Columns, Plan, Rows
 
 ENGINES = ("auto", "compiled", "tensors")
-_SAME = {torch.float32: 2.5e-7, torch.float64: 1e-14}  # 1 - cos below this: identical patches
-_NEAR, _NEARER, _HEAVY = 6e-4, 2e-5, 20.0  # as in the compiled loops: where float32 loses digits of the angle
+_SAME = {torch.float32: float(SAME32), torch.float64: SAME64}
 
 Maps = list[Tensor]
 
@@ -172,7 +172,7 @@ def _climb(kernel: ConvKernel, products: Tensor, first: Maps, second: Maps) -> t
         kappa = 1 - angle / math.pi
         sigma = torch.where(there, norm * (rho * kappa + sine / math.pi), 0.0)
         tangent = torch.where(there, kappa * (covariance + tangent), 0.0)
-        close += ((gap < _NEAR).to(gap.dtype) + (_HEAVY - 1) * (gap < _NEARER)).detach().sum((2, 3))
+        close += ((gap < NEAR64).to(gap.dtype) + (HEAVY64 - 1) * (gap < NEARER64)).detach().sum((2, 3))
     last = sigma if kernel.kind == "nngp" else sigma + tangent
     return last.double().sum((2, 3)), close
 
