@@ -85,28 +85,10 @@ def gram(
         ThreadPoolExecutor(1 if on_tensors else n_jobs or default_jobs()) as pool,
     ):
         for band in jobs.bands():
-            columns = [Columns.of(plan, second[j : j + jobs.width], dtype, jobs.width) for j in band]
-
-            def work(i: int, band: range = band, columns: list[Columns] = columns) -> np.ndarray:
-                rows, again = Rows.of(plan, x[i : i + ROWS], dtype), [np.empty((0, 2), int)]
-                for j, lane in zip(band, columns, strict=True):
-                    if not (symmetric and j + jobs.width <= i):
-                        values, doubtful = tile(rows, lane)
-                        target[i : i + ROWS, j : j + lane.n] = values[:, : lane.n]
-                        again.append(np.argwhere(doubtful[:, : lane.n]) + np.array([i, j]))
-                return np.concatenate(again)
-
-            doubtful = []
-            for again in pool.map(work, jobs.rows_of(band)):
-                doubtful.append(again)
-                done += ROWS * len(band) * jobs.width
+            for pairs in jobs.fill(band, target, tile, pool):
+                done += pairs
                 bar.update(completed=min(done, jobs.total))
                 report_fraction(min(done / jobs.total, 1.0))
-            jobs.repeat(np.concatenate(doubtful), target, pool)
-            if symmetric and isinstance(kernel, ConvKernel) and kernel.readout == "flatten":
-                for j, lane in zip(band, columns, strict=True):
-                    own = np.arange(j, j + lane.n)
-                    target[own, own] = _diagonal(plan, lane.squares[:, : lane.n].T)
     if symmetric:
         _mirror(target)
     return torch.from_numpy(target)
@@ -131,6 +113,30 @@ class _Jobs:
     def bands(self) -> Iterator[range]:
         for start in range(0, len(self.z), BAND):
             yield range(start, min(start + BAND, len(self.z)), self.width)
+
+    def fill(self, band: range, target: np.ndarray, tile: "Tile", pool: ThreadPoolExecutor) -> Iterator[int]:
+        """Write all tiles of a band of columns; yields the number of pairs as rows are done."""
+        plan, kernel = self.plan, self.plan.kernel
+        columns = [Columns.of(plan, self.z[j : j + self.width], self.dtype, self.width) for j in band]
+
+        def work(i: int) -> np.ndarray:
+            rows, again = Rows.of(plan, self.x[i : i + ROWS], self.dtype), [np.empty((0, 2), int)]
+            for j, lane in zip(band, columns, strict=True):
+                if not (self.symmetric and j + self.width <= i):
+                    values, doubtful = tile(rows, lane)
+                    target[i : i + ROWS, j : j + lane.n] = values[:, : lane.n]
+                    again.append(np.argwhere(doubtful[:, : lane.n]) + np.array([i, j]))
+            return np.concatenate(again)
+
+        doubtful = []
+        for again in pool.map(work, self.rows_of(band)):
+            doubtful.append(again)
+            yield ROWS * len(band) * self.width
+        self.repeat(np.concatenate(doubtful), target, pool)
+        if self.symmetric and isinstance(kernel, ConvKernel) and kernel.readout == "flatten":
+            for j, lane in zip(band, columns, strict=True):
+                own = np.arange(j, j + lane.n)
+                target[own, own] = _diagonal(plan, lane.squares[:, : lane.n].T)
 
     def repeat(self, pairs: np.ndarray, target: np.ndarray, pool: ThreadPoolExecutor) -> None:
         """Do single pairs again in float64; the upper triangle is enough if symmetric."""
