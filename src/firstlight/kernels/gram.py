@@ -182,7 +182,7 @@ def _flatten_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarra
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
     dtype = rows.patches.dtype
-    products = torch.bmm(rows.patches, columns.patches).numpy()
+    products = rows.products(columns).numpy()
     shape = products.shape[1:]
     out, close = np.empty(shape), np.empty(shape, products.dtype)
     lanes.flatten_values(

@@ -7,13 +7,14 @@ from typing import no_type_check
 
 import numpy as np
 
-from firstlight.kernels.lanes import LANES, box_sums, compiled
+from firstlight.kernels.lanes import LANES, box_sums, compiled, vector_loops
 
 
 @compiled
 @no_type_check
 def gather_patches(pixels, size, stride, out):
     """Patches of padded images, position x (channel, row, column) x image, from channel x row x column x image."""
+    vector_loops()
     channels, _, w, _ = pixels.shape
     columns = (w - size) // stride + 1
     for p in range(out.shape[0]):
@@ -32,6 +33,7 @@ def gather_patches(pixels, size, stride, out):
 @no_type_check
 def square_norms(patches, out):
     """Squared norms of patches, position x image, summed in float64 whatever the patches are."""
+    vector_loops()
     for p in range(patches.shape[0]):
         total = out[p]
         total[:] = 0
@@ -45,6 +47,7 @@ def square_norms(patches, out):
 @no_type_check
 def layer_squares(squares, sizes, filters, scale, bias):
     """Fill the squared norms of all layers, position x image, from those of the first layer's patches."""
+    vector_loops()
     size, padding = filters
     n = squares.shape[1]
     room = np.empty(np.max(sizes) * n)
@@ -68,6 +71,7 @@ def layer_squares(squares, sizes, filters, scale, bias):
 @no_type_check
 def row_norms(squares, out):
     """Norm and inverse norm, image x position x 2, from squares, position x image; both 0 for a zero patch."""
+    vector_loops()
     for p in range(squares.shape[0]):
         for i in range(squares.shape[1]):
             norm = np.sqrt(squares[p, i])
@@ -79,6 +83,7 @@ def row_norms(squares, out):
 @no_type_check
 def column_norms(squares, out):
     """Norm, inverse norm and half its square, position x (slot image); all 0 for a zero patch."""
+    vector_loops()
     n = squares.shape[1]
     for p in range(squares.shape[0]):
         given, own = squares[p], out[p]
@@ -95,6 +100,7 @@ def column_norms(squares, out):
 @no_type_check
 def pair_products(first, second, i, j, out):
     """Inner products of the patches of the images i[v] and j[v], position x lane."""
+    vector_loops()
     for p in range(out.shape[0]):
         own = out[p]
         for v in range(i.size):
@@ -108,6 +114,7 @@ def pair_products(first, second, i, j, out):
 @no_type_check
 def pair_norms(first, second, i, j, out):
     """Norms of single pairs as :func:`firstlight.kernels.lanes.pair_values` wants them, from squared norms."""
+    vector_loops()
     for p in range(out.shape[0]):
         own = out[p]
         for v in range(i.size):

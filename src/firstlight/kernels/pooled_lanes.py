@@ -4,20 +4,31 @@ from typing import no_type_check
 
 import numpy as np
 
-from firstlight.kernels.lanes import LANES, add_sums, climb, compiled, descend, seed_adjoint
+from firstlight.kernels.lanes import (
+    LANES,
+    add_sums,
+    climb,
+    climb_taped,
+    compiled,
+    descend,
+    rooms,
+    seed_adjoint,
+    vector_loops,
+)
 
 
 @compiled
 @no_type_check
-def _shifted_products(first, second, shift, columns, state, h, w):
+def _shifted_products(first, second, shift, columns, products, h, w):
     """Inner products of patches p of one image and p + shift of the other, on their overlap."""
+    vector_loops()
     down, right = shift
     d = first.shape[1] // LANES
     for r in range(h):
         for c in range(w):
             a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
             b = second[(r + max(0, down)) * columns + c + max(0, right)]
-            own = state[r * w + c]
+            own = products[r * w + c]
             own[:] = 0
             k = 0
             while k + 3 <= d:
@@ -37,6 +48,7 @@ def _shifted_products(first, second, shift, columns, state, h, w):
 @no_type_check
 def _shifted_norms(first, second, shift, sizes, sides):
     """Products of the norms of all layers on the overlap; returns the overlaps' sizes."""
+    vector_loops()
     down, right = shift
     overlaps = sizes - np.array([abs(down), abs(right)])
     start, out = 0, 0
@@ -65,14 +77,12 @@ def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales
     displacements of the flatten kernel on the overlap. Arrays are position x (entry lane). `close` receives the
     weight of cosines close to 1 without displacement, where nearly identical images show.
     """
-    positions = first.shape[0]
-    state = np.empty((positions, 2 * LANES), first.dtype)
-    spare = np.empty((positions, 2 * LANES), first.dtype)
+    vector_loops()
+    products = np.empty((first.shape[0], LANES), first.dtype)
+    room = rooms(first.shape[0], sizes, 2, first)
     sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
     unit = np.ones((first_norms.shape[0], 2), first.dtype)
-    row = np.empty(np.max(sizes) * 2 * LANES, first.dtype)
     near = np.zeros(LANES, first.dtype)
-    tape = np.empty((0, 4 * LANES), first.dtype)
     out[:] = 0
     last = sizes[sizes.shape[0] - 1]
     for down in range(1 - last[0], last[0]):
@@ -80,9 +90,8 @@ def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales
             overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
             h, w = overlaps[0]
             near[:] = 0
-            _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
-            found = climb(state, spare, row, unit, sides, overlaps, filters, scales, near, tape)
-            add_sums(found, out, nngp)
+            _shifted_products(first, second, (down, right), sizes[0, 1], products, h, w)
+            add_sums(climb(products, 0, room, unit, sides, overlaps, filters, scales, near), out, nngp)
             if down == 0 and right == 0:
                 close[:] = near
 
@@ -91,6 +100,7 @@ def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales
 @no_type_check
 def _scatter_slopes(adjoint, first, second, shift, columns, out, h, w):
     """Add one displacement's gradients to those of the second image's patches."""
+    vector_loops()
     down, right = shift
     d = first.shape[1] // LANES
     for r in range(h):
@@ -108,24 +118,21 @@ def _scatter_slopes(adjoint, first, second, shift, columns, out, h, w):
 @no_type_check
 def pooled_slopes(first, second, first_norms, second_norms, sizes, filters, scales, nngp, weight, out):
     """Gradients of pooled kernels by the second images' patches, position x (entry lane), added to `out`."""
-    positions, everywhere = first.shape[0], first_norms.shape[0]
-    state = np.empty((positions, 2 * LANES), first.dtype)
-    spare = np.empty((positions, 2 * LANES), first.dtype)
-    sides = np.empty((everywhere, 3 * LANES), first.dtype)
-    unit = np.ones((everywhere, 2), first.dtype)
-    row = np.empty(np.max(sizes) * 3 * LANES, first.dtype)
+    vector_loops()
+    products = np.empty((first.shape[0], LANES), first.dtype)
+    room, back = rooms(first.shape[0], sizes, 2, first), rooms(first.shape[0], sizes, 3, first)
+    sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
+    unit = np.ones((first_norms.shape[0], 2), first.dtype)
     close = np.zeros(LANES, first.dtype)
-    tape = np.empty((everywhere, 4 * LANES), first.dtype)
-    adjoint = np.empty((positions, 3 * LANES), first.dtype)
-    other = np.empty((positions, 3 * LANES), first.dtype)
+    tape = np.empty((first_norms.shape[0], 4 * LANES), first.dtype)
     last = sizes[sizes.shape[0] - 1]
     for down in range(1 - last[0], last[0]):
         for right in range(1 - last[1], last[1]):
             overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
             h, w = overlaps[0]
             kept = tape[: np.sum(overlaps[:, 0] * overlaps[:, 1])]
-            _shifted_products(first, second, (down, right), sizes[0, 1], state, h, w)
-            n = climb(state, spare, row, unit, sides, overlaps, filters, scales, close, kept).shape[0]
-            seed_adjoint(adjoint[:n], weight, nngp)
-            slopes = descend(adjoint, other, row, unit, sides, overlaps, filters, scales, kept)
+            _shifted_products(first, second, (down, right), sizes[0, 1], products, h, w)
+            n = len(climb_taped(products, 0, room, unit, sides, overlaps, filters, scales, close, kept))
+            seed_adjoint(back[0][:n], weight, nngp)
+            slopes = descend(back, unit, sides, overlaps, filters, scales, kept)
             _scatter_slopes(slopes, first, second, (down, right), sizes[0, 1], out, h, w)

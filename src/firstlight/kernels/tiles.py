@@ -100,6 +100,7 @@ class Rows:
     patches: Float[Tensor, "p rows d"]
     norms: Float[Tensor, "rows t 2"]
     squares: Float[Tensor, "t rows"]
+    room: Tensor
 
     @classmethod
     def of(cls, plan: Plan, images: Images, dtype: torch.dtype) -> "Rows":
@@ -108,7 +109,11 @@ class Rows:
         squares = plan.squares(patches)
         norms = torch.empty(len(images), len(squares), 2, dtype=dtype)
         patch_lanes.row_norms(squares.numpy(), norms.numpy())
-        return cls(patches.mT, norms, squares)
+        return cls(patches.mT, norms, squares, torch.empty(0, dtype=dtype))
+
+    def products(self, columns: "Columns") -> Float[Tensor, "p rows lanes"]:
+        """Inner products with patches at the same position, in memory that the next call uses again."""
+        return torch.bmm(self.patches, columns.patches, out=self.room)
 
 
 @dataclass(frozen=True)
