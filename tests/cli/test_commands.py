@@ -143,6 +143,11 @@ def test_claims_list_as_json_holds_all_of_them():
     assert len(rows) == 188
 
 
+def test_claims_list_says_why_a_claim_has_no_study():
+    table = firstlight("claims", "list", "--theme", "first_layer", COLUMNS="200").stdout
+    assert "none: no pretrained network with a 3x3 stem" in table
+
+
 def test_a_trained_network_is_written_and_can_be_loaded(tmp_path):
     target = tmp_path / "model.safetensors"
     done = firstlight(

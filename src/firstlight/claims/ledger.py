@@ -121,5 +121,15 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def _printable(numbers: dict[str, float]) -> dict[str, float | str]:
-    """Round to what is meaningful; JSON knows no infinities."""
-    return {k: float(f"{v:.4g}") if math.isfinite(v) else str(v) for k, v in numbers.items()}
+    """Round to what is meaningful, counts to nothing; JSON knows no infinities.
+
+    Examples
+    --------
+    >>> _printable({"error": 0.123456, "parameters": 61706.0, "norm": float("inf")})
+    {'error': 0.1235, 'parameters': 61706, 'norm': 'inf'}
+    """
+    return {k: _rounded(float(v)) if math.isfinite(v) else str(v) for k, v in numbers.items()}
+
+
+def _rounded(value: float) -> float:
+    return int(value) if value.is_integer() and abs(value) >= 1e4 else float(f"{value:.4g}")

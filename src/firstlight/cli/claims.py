@@ -23,7 +23,7 @@ def list_claims(*, theme: str | None = None, json: bool = False) -> None:
     """
     from dataclasses import asdict
 
-    from firstlight.claims import THEMES, all_claims, study_of
+    from firstlight.claims import ABSENT, THEMES, all_claims, study_of
     from firstlight.cli.output import print_json, print_table
     from firstlight.core.errors import unknown_name
 
@@ -34,7 +34,15 @@ def list_claims(*, theme: str | None = None, json: bool = False) -> None:
     if json:
         print_json([{**asdict(c), "study": studies[c.id]} for c in claims])
         return
-    rows = [(c.id, "exact" if c.exact else "", c.statement, studies[c.id] or "none yet") for c in claims]
+    rows = [
+        (
+            c.id,
+            "exact" if c.exact else "",
+            c.statement,
+            studies[c.id] or f"none: {ABSENT.get(c.id, 'not written')}",
+        )
+        for c in claims
+    ]
     print_table(f"{len(rows)} claims", ("id", "kind", "statement", "study"), rows)
 
 
