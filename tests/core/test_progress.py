@@ -38,6 +38,7 @@ def test_the_live_view_shows_findings_bars_and_time_left(capsys):
 def test_time_left_is_said_honestly():
     assert Screen("x", seconds=61.5, show=False).left == "about 1:01 left"
     assert Screen("x", seconds=-1, show=False).left == "longer than planned"
+    assert Screen("x", seconds=None, show=False).left == "0:00"
 
 
 def test_items_pass_through_a_bar_unchanged_and_nothing_remains_of_it(capsys):

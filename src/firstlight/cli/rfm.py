@@ -1,9 +1,7 @@
 """`firstlight rfm`: a kernel that learns features, and its predictions."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
@@ -60,6 +58,7 @@ def rfm(
     import sys
 
     from firstlight.core.errors import InvalidInput
+    from firstlight.core.progress import screen
     from firstlight.data import load
     from firstlight.estimators import ConvRFMClassifier, save_machine
     from firstlight.insights.rfm import learn_kernel
@@ -74,9 +73,16 @@ def rfm(
     photos = load("photos", split="test", n=8, seed=seed).x
     machine = ConvRFMClassifier(
         family=family, depth=depth, size=size, readout=readout, rounds=rounds, agop_images=agop_images,
-        random_state=seed,
+        random_state=seed, verbose=True,
     )  # fmt: skip
-    with _live_table(f"{family} on {data}, {len(train)} images") as listen:
+    with screen(f"{family} on {data}, {len(train)} images") as view:
+
+        def listen(labels: str, found: "Round") -> None:
+            numbers = (
+                f"validation error {found.error:.4f}, accuracy {found.accuracy:.1%}, ridge {found.ridge:g}"
+            )
+            view.found(f"{labels} labels, round {found.number}", numbers)
+
         found = learn_kernel(train, test, photos, machine=machine, with_network=network, listen=listen)
     print(
         f"Test accuracy {found.test:.1%} (round {found.best}); plain kernel {found.plain_test:.1%}. "
@@ -115,23 +121,3 @@ def predict(
         print_json({"accuracy": right, "predictions": guesses.tolist()})
     else:
         print(f"{right:.1%} of {len(images)} images of {data} ({split}) are classified correctly.")
-
-
-@contextmanager
-def _live_table(title: str) -> Iterator[Any]:
-    """Show one row per round as it ends: live on a terminal, line by line elsewhere."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.table import Table
-
-    console = Console(stderr=True)
-
-    def row(found: "Round") -> tuple[str, ...]:
-        return str(found.number), f"{found.error:.4f}", f"{found.accuracy:.1%}", f"{found.ridge:g}"
-
-    if not console.is_terminal:
-        yield lambda found: console.print("round {}: error {}, accuracy {}, ridge {}".format(*row(found)))
-        return
-    table = Table("round", "validation error", "accuracy", "ridge", title=title, title_justify="left")
-    with Live(table, console=console):
-        yield lambda found: table.add_row(*row(found))

@@ -45,7 +45,7 @@ class Screen:
     every finding is one line.
     """
 
-    def __init__(self, title: str, *, seconds: float, show: bool) -> None:
+    def __init__(self, title: str, *, seconds: float | None, show: bool) -> None:
         self.title, self.seconds, self.start = title, seconds, time.monotonic()
         self.rows: list[tuple[str, str]] = []
         self.is_done = False
@@ -63,7 +63,7 @@ class Screen:
 
     @property
     def left(self) -> str:
-        """How long it may still take, as planned.
+        """How long it may still take, as planned; without a plan, how long it took so far.
 
         Examples
         --------
@@ -73,6 +73,8 @@ class Screen:
         passed = time.monotonic() - self.start
         if self.is_done:
             return f"done in {int(passed) // 60}:{int(passed) % 60:02d}"
+        if self.seconds is None:
+            return f"{int(passed) // 60}:{int(passed) % 60:02d}"
         rest = self.seconds - passed
         return f"about {int(rest) // 60}:{int(rest) % 60:02d} left" if rest > 0 else "longer than planned"
 
@@ -92,13 +94,13 @@ _screen: Screen | None = None
 
 
 @contextmanager
-def screen(title: str, *, seconds: float, show: bool | None = None) -> Iterator[Screen]:
+def screen(title: str, *, seconds: float | None = None, show: bool | None = None) -> Iterator[Screen]:
     """Show findings and bars of a long command while the block runs; the findings remain.
 
     Parameters
     ----------
     title : what is going on.
-    seconds : how long it is planned to take.
+    seconds : how long it is planned to take, if that is known.
     show : True or False to force the live view; by default only on a terminal.
     """
     global _screen

@@ -99,7 +99,7 @@ class _LearnedKernel(KernelMachine):
         self.metric_, self.ridge_ = chosen.metric, chosen.ridge
         inner, self.scale_ = scaled_gram(
             images, kernel=self.kernel_, metric=self.metric_, dtype=self._dtype(images),
-            n_jobs=self.n_jobs, show=False,
+            n_jobs=self.n_jobs, show=None if self.verbose else False,
         )  # fmt: skip
         self.x_fit_ = images
         self.dual_coef_ = ridge_solution(inner, targets, self.ridge_)
@@ -139,7 +139,7 @@ _PARAMETERS = """
         `y_val` to :meth:`fit` instead to choose by other images.
     refit : solve with the chosen metric and ridge on all training images.
     random_state : of the split and of `agop_images`.
-    verbose : print every round.
+    verbose : print every round, and show progress bars on a terminal.
 
     Fitted: `metric_`, `ridge_`, `rounds_` (one :class:`firstlight.kernels.Round` each), `best_round_`.
 """

@@ -73,7 +73,7 @@ class KernelMachine(BaseEstimator):  # type: ignore[misc]
         images = self._features(new_images(self, X))
         values = gram(
             images, mine.x_fit_, kernel=mine.kernel_, metric=mine.metric_, dtype=self._dtype(images),
-            n_jobs=mine.n_jobs, show=False,
+            n_jobs=mine.n_jobs, show=None if getattr(self, "verbose", False) else False,
         )  # fmt: skip
         outputs: Tensor = values / mine.scale_ @ mine.dual_coef_
         return outputs

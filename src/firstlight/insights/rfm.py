@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -92,7 +93,7 @@ def learn_kernel(
     *,
     machine: ConvRFMClassifier,
     with_network: bool = True,
-    listen: Callable[[Round], None] = lambda found: None,
+    listen: Callable[[str, Round], None] = lambda labels, found: None,
 ) -> LearnedKernel:
     """Fit `machine` to the images and again to shuffled labels; look at both metrics.
 
@@ -102,16 +103,19 @@ def learn_kernel(
     photos : images nobody learned from, for the maps; averaged or repeated to the channels of `train`.
     machine : an unfitted classifier; it is fitted here.
     with_network : train a small network too and set its first layer beside M.
-    listen : told every round with true labels.
+    listen : told the labels, "true" or "shuffled", and every round with them.
     """
     start = time.perf_counter()
-    machine.fit(train.x, train.y.numpy(), listen=listen)
+    machine.fit(train.x, train.y.numpy(), listen=partial(listen, "true"))
     control = ConvRFMClassifier(**machine.get_params()).set_params(patience=None, refit=False)
     control.set_params(rounds=max(len(machine.rounds_) - 1, 0))
     fake = shuffled_labels(train, seed=machine.random_state)
-    control.fit(fake.x, fake.y.numpy())
-    plain = ConvRFMClassifier(**machine.get_params()).set_params(rounds=0)
-    plain_test = plain.fit(train.x, train.y.numpy()).score(test.x, test.y.numpy())
+    control.fit(fake.x, fake.y.numpy(), listen=partial(listen, "shuffled"))
+    score = plain_score = float(machine.score(test.x, test.y.numpy()))
+    if machine.best_round_ > 0:
+        plain = ConvRFMClassifier(**machine.get_params())
+        plain.set_params(rounds=0, ridges=(machine.rounds_[0].ridge,), verbose=False)
+        plain_score = float(plain.fit(train.x, train.y.numpy()).score(test.x, test.y.numpy()))
     metric, other = machine.rounds_[-1].metric, control.rounds_[-1].metric
     channels, side = train.shape[0], machine.kernel_.size
     shown = photos.mean(1, keepdim=True) if channels == 1 else photos[:, :channels]
@@ -122,8 +126,8 @@ def learn_kernel(
         kernel=str(machine.kernel_),
         rounds=machine.rounds_,
         best=machine.best_round_,
-        plain_test=float(plain_test),
-        test=float(machine.score(test.x, test.y.numpy())),
+        plain_test=plain_score,
+        test=score,
         metric=metric,
         shuffled_metric=other,
         vectors=_spectrum(metric, channels, side)[1],
@@ -160,7 +164,7 @@ def _spectrum(metric: Tensor, channels: int, side: int) -> tuple[Tensor, Tensor]
 def _three_theories(train: ImageData, metric: Tensor, side: int, seed: int) -> ThreeTheories:
     options = {"depth": 2, "channels": 32, "kernel": side}
     spec = ModelSpec(name="cnfa_cnn", classes=train.n_classes, shape=train.shape, options=options)
-    trained = train_once(spec, train, Recipe(lr=0.1, batch_size=32, epochs=8, seed=seed), show=False)
+    trained = train_once(spec, train, Recipe(lr=0.1, batch_size=32, epochs=8, seed=seed))
     found = explain_profile(trained.into(spec(seed)), train, seed=seed)
     basis = patch_pca(train.x, PatchGeometry.square(side)).basis
     kernel = torch.einsum("di,de,ei->i", basis, metric, basis).clamp(min=0).sqrt()

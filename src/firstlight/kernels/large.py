@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.core.environment import free_memory
+from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
 from firstlight.kernels.gram import BAND, gram
 from firstlight.kernels.ridge import RidgePath, conjugate_gradients, solve_ridge
@@ -49,12 +50,13 @@ def scaled_gram(
 
 
 def ridge_solver(
-    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"]
+    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], *, show: bool | None = None
 ) -> Callable[[float], Float[Tensor, "n k"]]:
     """Coefficients by ridge: one decomposition for all of them where it fits, conjugate gradients where not."""
-    if fits(len(inner)):
+    if not fits(len(inner)):
+        return partial(conjugate_gradients, inner, targets)
+    with progress("Decomposition", total=None, show=show):
         return RidgePath.of(inner, targets)
-    return partial(conjugate_gradients, inner, targets)
 
 
 def ridge_solution(

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -14,7 +15,7 @@ from firstlight.core.seeds import generator_from
 from firstlight.core.shapes import Images
 from firstlight.kernels.agop import kernel_agop
 from firstlight.kernels.gram import gram
-from firstlight.kernels.large import ridge_solver, scaled_gram
+from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
 from firstlight.kernels.ridge import check_ridge
 from firstlight.kernels.spec import Kernel
 
@@ -107,7 +108,7 @@ def learn_metric(
         if not inner[0].any() and not inner.any():
             raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
         outer = gram(x_valid, x, **plain).div_(top)  # type: ignore[arg-type]
-        found, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges)
+        found, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges, show)
         done.append(found)
         listen(found)
         best = min(range(len(done)), key=lambda i: done[i].error)
@@ -129,8 +130,9 @@ def _best_ridge(
     y: Tensor,
     y_valid: Tensor,
     ridges: Sequence[float],
+    show: bool | None,
 ) -> tuple[Round, Tensor]:
-    solution = ridge_solver(inner, y)
+    solution = ridge_solver(inner, y, show=show) if len(ridges) > 1 else partial(ridge_solution, inner, y)
     coefficients, errors, guesses = [], [], []
     for ridge in ridges:
         try:
