@@ -62,6 +62,7 @@ def _pooled(
     pooled_lanes.pooled_sums(
         _in_lanes(first),
         _in_lanes(second),
+        _shared_lines(plan),
         _norms_in_lanes(first_squares, first),
         _norms_in_lanes(second_squares, first),
         plan.sizes,
@@ -77,6 +78,12 @@ def _pooled(
 def _in_lanes(patches: Float[Tensor, "p lanes d"]) -> np.ndarray:
     """Position x (entry lane)."""
     return patches.mT.flatten(1).contiguous().numpy()
+
+
+def _shared_lines(plan: Plan) -> tuple[int, int]:
+    """Channels and lines of pixels per patch where neighbouring patches share them; else (1, 1)."""
+    geometry = plan.kernel.geometry
+    return (plan.shape[0], geometry.size[0]) if plan.root is None and geometry.stride[0] == 1 else (1, 1)
 
 
 def _norms_in_lanes(squares: Float[Tensor, "t lanes"], like: Tensor) -> np.ndarray:
@@ -105,6 +112,7 @@ def pooled_gradients(
             pooled_lanes.pooled_slopes(
                 _in_lanes(rows.patches[:, first_index]),
                 _in_lanes(second[second_index].transpose(0, 1)),
+                _shared_lines(plan),
                 _norms_in_lanes(rows.squares[:, first_index], rows.patches),
                 _norms_in_lanes(columns.squares[:, second_index], rows.patches),
                 plan.sizes,

@@ -19,29 +19,56 @@ from firstlight.kernels.lanes import (
 
 @compiled
 @no_type_check
-def _shifted_products(first, second, shift, columns, products, h, w):
-    """Inner products of patches p of one image and p + shift of the other, on their overlap."""
+def _line_products(first, second, shift, columns, r, lines, part, out):
+    """Inner products of one line of patches, of all lines of pixels in them or, if they share lines, of one."""
     vector_loops()
     down, right = shift
-    d = first.shape[1] // LANES
-    for r in range(h):
-        for c in range(w):
-            a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
-            b = second[(r + max(0, down)) * columns + c + max(0, right)]
-            own = products[r * w + c]
-            own[:] = 0
-            k = 0
-            while k + 3 <= d:
-                a0, a1, a2 = a[k * LANES :], a[(k + 1) * LANES :], a[(k + 2) * LANES :]
-                b0, b1, b2 = b[k * LANES :], b[(k + 1) * LANES :], b[(k + 2) * LANES :]
+    channels, shared = lines
+    width = first.shape[1] // (LANES * channels * shared)
+    for c in range(out.size // LANES):
+        a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
+        b = second[(r + max(0, down)) * columns + c + max(0, right)]
+        own = out[c * LANES : (c + 1) * LANES]
+        own[:] = 0
+        for channel in range(channels):
+            start = (channel * shared + part) * width
+            k = start
+            while k + 3 <= start + width:
+                a0, b0 = a[k * LANES : (k + 3) * LANES], b[k * LANES : (k + 3) * LANES]
                 for v in range(LANES):
-                    own[v] += a0[v] * b0[v] + a1[v] * b1[v] + a2[v] * b2[v]
+                    own[v] += (
+                        a0[v] * b0[v] + a0[v + LANES] * b0[v + LANES] + a0[v + 2 * LANES] * b0[v + 2 * LANES]
+                    )
                 k += 3
-            while k < d:
-                a0, b0 = a[k * LANES :], b[k * LANES :]
+            while k < start + width:
+                a0, b0 = a[k * LANES : (k + 1) * LANES], b[k * LANES : (k + 1) * LANES]
                 for v in range(LANES):
                     own[v] += a0[v] * b0[v]
                 k += 1
+
+
+@compiled
+@no_type_check
+def _shifted_products(first, second, shift, columns, lines, room, products, h, w):
+    """Inner products of patches p of one image and p + shift of the other, on their overlap.
+
+    Patches as they are in the image share their lines of pixels: `lines` holds the channels and the lines per
+    patch, and a line is multiplied once for all patches that hold it. Transformed patches share nothing: 1 and 1.
+    """
+    vector_loops()
+    shared, width = lines[1], w * LANES
+    for r in range(h):
+        _line_products(first, second, shift, columns, r, lines, 0, room[r, :width])
+    for part in range(1, shared):
+        _line_products(first, second, shift, columns, h - 1, lines, part, room[h - 1 + part, :width])
+    flat = products[: h * w].reshape(h, width)
+    for r in range(h):
+        own = flat[r]
+        own[:] = room[r, :width]
+        for part in range(1, shared):
+            line = room[r + part]
+            for k in range(width):
+                own[k] += line[k]
 
 
 @compiled
@@ -70,7 +97,7 @@ def _shifted_norms(first, second, shift, sizes, sides):
 
 @compiled
 @no_type_check
-def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales, nngp, out, close):
+def pooled_sums(first, second, lines, first_norms, second_norms, sizes, filters, scales, nngp, out, close):
     """Sums over all pairs of last-layer positions, for `LANES` arbitrary pairs of images.
 
     A box sum never changes the displacement of the two positions, so the pooled kernel is a sum over
@@ -79,6 +106,7 @@ def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales
     """
     vector_loops()
     products = np.empty((first.shape[0], LANES), first.dtype)
+    product_lines = np.empty((sizes[0, 0] + lines[1], sizes[0, 1] * LANES), first.dtype)
     room = rooms(first.shape[0], sizes, 2, first)
     sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
     unit = np.ones((first_norms.shape[0], 2), first.dtype)
@@ -90,7 +118,7 @@ def pooled_sums(first, second, first_norms, second_norms, sizes, filters, scales
             overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
             h, w = overlaps[0]
             near[:] = 0
-            _shifted_products(first, second, (down, right), sizes[0, 1], products, h, w)
+            _shifted_products(first, second, (down, right), sizes[0, 1], lines, product_lines, products, h, w)
             add_sums(climb(products, 0, room, unit, sides, overlaps, filters, scales, near), out, nngp)
             if down == 0 and right == 0:
                 close[:] = near
@@ -116,10 +144,11 @@ def _scatter_slopes(adjoint, first, second, shift, columns, out, h, w):
 
 @compiled
 @no_type_check
-def pooled_slopes(first, second, first_norms, second_norms, sizes, filters, scales, nngp, weight, out):
+def pooled_slopes(first, second, lines, first_norms, second_norms, sizes, filters, scales, nngp, weight, out):
     """Gradients of pooled kernels by the second images' patches, position x (entry lane), added to `out`."""
     vector_loops()
     products = np.empty((first.shape[0], LANES), first.dtype)
+    product_lines = np.empty((sizes[0, 0] + lines[1], sizes[0, 1] * LANES), first.dtype)
     room, back = rooms(first.shape[0], sizes, 2, first), rooms(first.shape[0], sizes, 3, first)
     sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
     unit = np.ones((first_norms.shape[0], 2), first.dtype)
@@ -131,7 +160,7 @@ def pooled_slopes(first, second, first_norms, second_norms, sizes, filters, scal
             overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
             h, w = overlaps[0]
             kept = tape[: np.sum(overlaps[:, 0] * overlaps[:, 1])]
-            _shifted_products(first, second, (down, right), sizes[0, 1], products, h, w)
+            _shifted_products(first, second, (down, right), sizes[0, 1], lines, product_lines, products, h, w)
             n = len(climb_taped(products, 0, room, unit, sides, overlaps, filters, scales, close, kept))
             seed_adjoint(back[0][:n], weight, nngp)
             slopes = descend(back, unit, sides, overlaps, filters, scales, kept)
