@@ -12,7 +12,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.parallel import default_jobs, report_fraction, single_thread
 from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
-from firstlight.kernels import lanes
+from firstlight.kernels import lanes, patch_lanes
 from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.pooled import pooled_gradients
@@ -187,12 +187,10 @@ class _Gradients:
             products, norms, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
             kernel.kind == "nngp", 1 / plan.last,
         )  # fmt: skip
-        n = len(pairs)
-        gradients = torch.from_numpy(products[:, :n, None]) * exact.first.mT[:, exact.i]
-        gradients += 2 * torch.from_numpy(norms[:, :n, None]) * exact.second.mT[:, exact.j]
-        for lane in range(n):
-            added = gradients[:, lane, None] * alpha[i[lane], None, :, None]
-            self.inner[:, j[lane]] += added.flatten(1).to(self.inner.dtype)
+        patch_lanes.add_gradients(
+            products, norms, exact.first.numpy(), exact.second.numpy(), exact.i, exact.j,
+            alpha[i].double().numpy(), j, self.inner.numpy(),
+        )  # fmt: skip
 
     def outer_products(self) -> Float[Tensor, "d d"]:
         """Add the part that runs through the points' norms, and sum over points, positions and outputs."""

@@ -123,3 +123,25 @@ def pair_norms(first, second, i, j, out):
             own[v] = np.sqrt(a * b)
             own[v + LANES] = 1 / np.sqrt(a * b) if there else 0.0
             own[v + 2 * LANES] = 0.5 / b if b > 0 else 0.0
+
+
+@compiled
+@no_type_check
+def add_gradients(by_product, by_norm, first, second, i, j, alpha, points, inner):
+    """Add the gradients of single pairs, for all outputs, to those at their points, position x point x (output entry).
+
+    The two parts of a gradient cancel where the images are nearly equal: they are added in float64.
+    """
+    vector_loops()
+    d = first.shape[1]
+    gradient = np.empty(d)
+    for p in range(first.shape[0]):
+        for v in range(i.size):
+            own = inner[p, points[v]]
+            along, outwards = by_product[p, v], 2 * by_norm[p, v]
+            for e in range(d):
+                gradient[e] = along * first[p, e, i[v]] + outwards * second[p, e, j[v]]
+            for output in range(alpha.shape[1]):
+                weight, part = alpha[v, output], own[output * d : (output + 1) * d]
+                for e in range(d):
+                    part[e] += weight * gradient[e]
