@@ -36,6 +36,7 @@ from firstlight.measures import (
     RecordAccessibility,
     discriminability,
     history_of,
+    penultimate_features,
 )
 from firstlight.models import ModelSpec, build
 from firstlight.training import Recipe, predictions, train_ensemble, train_on
@@ -213,12 +214,12 @@ def cleanlab_scores(folder: Path, labels: np.ndarray, probabilities: np.ndarray)
 
 
 def labels(
-    n: int, nets: int, epochs: int, seeds: int, folds: int, halve: bool, environment: Path | None
+    n: int, nets: int, epochs: int, seeds: range, folds: int, halve: bool, environment: Path | None
 ) -> None:
     """Area under the ROC curve for 5 % planted errors in cats and dogs."""
     rows = []
     with nullcontext(environment) if environment else tempfile.TemporaryDirectory() as folder:
-        for seed in range(seeds):
+        for seed in seeds:
             noisy, wrong = planted(n, 0.05, seed, halve=halve)
             spec = ModelSpec(name="small", classes=2, shape=noisy.shape, options={"batch_norm": True})
             recipe = Recipe(lr=0.02, momentum=0.9, batch_size=32, epochs=epochs, seed=100 * seed)
@@ -228,7 +229,8 @@ def labels(
             )
             history = history_of([net.records[0] for net in trained])
             late = separation(-history.scores, wrong)
-            joint = separation(label_suspicion([history.scores], noisy), wrong)
+            features = [penultimate_features(net.into(spec(net.seed)), noisy.x) for net in trained]
+            joint = separation(label_suspicion([history.scores], noisy, features=features), wrong)
             near = separation(-discriminability(noisy.x, noisy.y, k=50), wrong)
             theirs_cost, held_out = seconds_of(out_of_fold, spec, noisy, recipe, folds)
             quality = cleanlab_scores(Path(folder), noisy.y.numpy(), held_out)
@@ -244,7 +246,7 @@ def labels(
     mean, spread = table.mean(0), table.std(0, ddof=1) if len(table) > 1 else np.zeros(6)
     side = 16 if halve else 32
     print(
-        f"5 % planted errors in {n} cats and dogs of {side} x {side}, {seeds} plantings: area under the ROC curve"
+        f"5 % planted errors in {n} cats and dogs of {side} x {side}, {len(seeds)} plantings: area under the ROC curve"
     )
     names = (
         "learned late",
@@ -267,6 +269,7 @@ def main() -> None:
     parser.add_argument("--nets", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="first planting")
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--environment", type=Path, help="folder to keep cleanlab's environment in")
     parser.add_argument("--halve", action="store_true", help="16 x 16 images for the label errors")
@@ -283,7 +286,7 @@ def main() -> None:
             given.n or 10_000,
             given.nets,
             given.epochs,
-            given.seeds,
+            range(given.first, given.first + given.seeds),
             given.folds,
             given.halve,
             given.environment,

@@ -4,7 +4,14 @@ import torch
 from firstlight import data
 from firstlight.core.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.insights import early_stopping_by_band, order_report, run_order_tour, separation
+from firstlight.insights import (
+    early_stopping_by_band,
+    label_suspicion,
+    order_report,
+    run_order_tour,
+    separation,
+)
+from firstlight.maths import ranks
 from firstlight.measures import AccessibilityRecorder, RecordAccessibility, history_of
 from firstlight.models import ModelSpec
 from firstlight.report import Page, order_sections, render
@@ -37,6 +44,20 @@ def test_planted_label_errors_are_found(trained):
     assert separation(report.suspicion, flipped) > 0.95
     assert int(flipped[report.suspects.index].sum()) >= 5
     assert separation(-report.scores, flipped) > 0.9
+
+
+def test_suspicion_is_ranked_lateness_and_ranked_neighbours_by_angle(trained):
+    data, _, history = trained
+    generator = torch.Generator().manual_seed(1)
+    spaces = [torch.randn(len(data), size, generator=generator).double() for size in (5, 3)]
+    found = label_suspicion([history.scores], data, features=spaces, k=7, weight=0.4)
+    units = [space / space.norm(dim=1, keepdim=True) for space in spaces]
+    near = sum(unit @ unit.T for unit in units).fill_diagonal_(-torch.inf)
+    other = (data.y[near.topk(7).indices] != data.y[:, None]).double().mean(1)
+    expected = 0.6 * (ranks(-history.scores) - 1) + 0.4 * (ranks(other) - 1)
+    torch.testing.assert_close(found, expected / (len(data) - 1))
+    alone = label_suspicion([history.scores], data, features=spaces[0])
+    assert torch.equal(alone, label_suspicion([history.scores], data, features=spaces[:1]))
 
 
 def test_earliest_and_latest_are_the_ends_of_the_order(trained):

@@ -76,7 +76,7 @@ def run_order_tour(
         spec, nets, small, recipe, observe=_recording(small), store=store, label="Training the ensemble"
     )
     history = history_of([net.records[0] for net in trained])
-    features = penultimate_features(trained[0].into(spec(trained[0].seed)), small.x)
+    features = [penultimate_features(net.into(spec(net.seed)), small.x) for net in trained]
     return OrderTour(
         report=order_report(history, chosen, features=features, n_shown=min(24, len(chosen)), seed=seed),
         data_name=str(train.meta.get("name", "images")),
