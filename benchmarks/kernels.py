@@ -2,7 +2,7 @@
 
 The peer needs an old JAX and numpy < 2, so this script makes an environment for it in a cache folder:
 
-    python benchmarks/kernels.py [--n 400] [--pooled 8] [--only gram] [--memory] [--rfm 2000]
+    python benchmarks/kernels.py [--n 400] [--pooled 8] [--only gram] [--repeat 5] [--memory] [--rfm 2000]
 """
 
 import argparse
@@ -151,9 +151,11 @@ def images(n: int) -> np.ndarray:
     return load("cifar10", split="train", n=n, seed=0).x.numpy()
 
 
-def table(n: int, pooled: int, folder: Path, only: list[str]) -> None:
+def table(n: int, pooled: int, folder: Path, only: list[str], repeat: int) -> None:
+    """Ours and the peer's in turn, `repeat` times each; medians, and the lowest and highest ratio of neighbours."""
     python = peer_python(folder)
-    print(f"{'job':<34}{'ours s':>9}{'ours MB':>9}{'peer s':>9}{'ratio':>8}{'difference':>12}")
+    head = f"{'job':<24}{'ours s':>9}{'ours MB':>9}{'peer s':>9}{'ratio':>8}{'range':>12}{'difference':>12}"
+    print(head, flush=True)
     with tempfile.TemporaryDirectory() as place:
         for job, count in (("gram", n), ("pooled", pooled), ("agop", n)):
             if job not in only:
@@ -162,15 +164,20 @@ def table(n: int, pooled: int, folder: Path, only: list[str]) -> None:
             x = images(count)
             alpha = np.random.default_rng(0).standard_normal((count, 10))
             np.savez(data, x=x, alpha=alpha)
-            mine, value = in_own_process(job, data, out)
-            theirs, other = peer(python, job, data, out)
+            spent, memory = [], []
+            for _ in range(repeat):
+                mine, value = in_own_process(job, data, out)
+                theirs, other = peer(python, job, data, out)
+                spent.append((mine["seconds"], theirs["seconds"]))
+                memory.append(mine["megabytes"])
             if job == "agop":  # the peer's average runs over its few points
                 value = _agop_at(x, alpha, POINTS)
             off = np.abs(value - other).max() / np.abs(value).max()
-            ratio = theirs["seconds"] / mine["seconds"]
+            (ours_spent, peer_spent), ratios = np.median(spent, 0), [b / a for a, b in spent]
+            between = f"{min(ratios):.0f} to {max(ratios):.0f}"
             print(
-                f"{job + f', n = {count}':<34}{mine['seconds']:>9.2f}{mine['megabytes']:>9.0f}"
-                f"{theirs['seconds']:>9.1f}{ratio:>7.0f}x{off:>12.1e}",
+                f"{job + f', n = {count}':<24}{ours_spent:>9.2f}{max(memory):>9.0f}{peer_spent:>9.1f}"
+                f"{peer_spent / ours_spent:>7.0f}x{between:>12}{off:>12.1e}",
                 flush=True,
             )
 
@@ -218,6 +225,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=400)
     parser.add_argument("--pooled", type=int, default=8)
     parser.add_argument("--only", nargs="+", default=["gram", "pooled", "agop"])
+    parser.add_argument("--repeat", type=int, default=5, help="times that both sides are measured in turn")
     parser.add_argument("--rfm", type=int, default=0, help="also time a whole ConvRFM on so many images")
     parser.add_argument("--memory", action="store_true", help="also fit the growth of memory with n")
     parser.add_argument("--peer", type=Path, default=Path.home() / ".cache" / "firstlight-benchmark-peer")
@@ -228,7 +236,7 @@ def main() -> None:
     if given.job:
         ours(given.job, given.data, given.out)
         return
-    table(given.n, given.pooled, given.peer, given.only)
+    table(given.n, given.pooled, given.peer, given.only, given.repeat)
     if given.memory:
         growth((100, 200, 400))
     if given.rfm:

@@ -210,7 +210,7 @@ def _compiled_slopes(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, 
     """Derivatives of flatten kernels as :func:`firstlight.kernels.tensors.tensor_slopes` gives them."""
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
-    products = rows.products(columns)
+    products = torch.bmm(rows.patches, columns.patches)
     norms = torch.empty_like(products)
     close = np.empty(products.shape[1:], products.numpy().dtype)
     lanes.flatten_slopes(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from firstlight.kernels.lanes import LANES
 from firstlight.kernels.pooled import exact_pooled_values, pooled_values
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
 from firstlight.kernels.tensors import tensor_values, uses_tensors
-from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
+from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows, Workspace
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
 AGAIN = 8 * LANES  # pairs that are prepared together when done again
@@ -69,7 +70,8 @@ def gram(
     plan = Plan.of(kernel, x, metric)
     symmetric = z is None
     second = x if z is None else z
-    plan.check(second, "z")
+    if z is not None:
+        plan.check(z, "z")
     shape = (len(x), len(second))
     if out is not None and out.shape != shape:
         raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
@@ -120,7 +122,7 @@ class _Jobs:
         columns = [Columns.of(plan, self.z[j : j + self.width], self.dtype, self.width) for j in band]
 
         def work(i: int) -> np.ndarray:
-            rows, again = Rows.of(plan, self.x[i : i + ROWS], self.dtype), [np.empty((0, 2), int)]
+            rows, again = self.rows(i, band, columns), [np.empty((0, 2), int)]
             for j, lane in zip(band, columns, strict=True):
                 if not (self.symmetric and j + self.width <= i):
                     values, doubtful = tile(rows, lane)
@@ -136,7 +138,13 @@ class _Jobs:
         if self.symmetric and isinstance(kernel, ConvKernel) and kernel.readout == "flatten":
             for j, lane in zip(band, columns, strict=True):
                 own = np.arange(j, j + lane.n)
-                target[own, own] = _diagonal(plan, lane.squares[:, : lane.n].T)
+                target[own, own] = lane.own_values(plan)
+
+    def rows(self, i: int, band: range, columns: list[Columns]) -> Rows:
+        """Images `i` to `i + ROWS` as rows; those that are columns of the same band are not prepared again."""
+        if self.symmetric and self.width == ROWS and i in band:
+            return Rows.like(columns[band.index(i)])
+        return Rows.of(self.plan, self.x[i : i + ROWS], self.dtype)
 
     def repeat(self, pairs: np.ndarray, target: np.ndarray, pool: ThreadPoolExecutor) -> None:
         """Do single pairs again in float64; the upper triangle is enough if symmetric."""
@@ -165,7 +173,7 @@ def _tile_values(plan: Plan, on_tensors: bool) -> Tile:
     kernel = plan.kernel
     if isinstance(kernel, PatchKernel):
         return lambda rows, columns: _certain(patch_values(plan, rows, columns)[0].mean(0).numpy())
-    compiled = pooled_values if kernel.readout == "gap" else _flatten_values
+    compiled = pooled_values if kernel.readout == "gap" else partial(_flatten_values, Workspace())
     values = tensor_values if on_tensors else compiled
     return lambda rows, columns: _doubted(*values(plan, rows, columns), rows.patches.dtype)
 
@@ -178,15 +186,20 @@ def _certain(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, np.zeros(values.shape, dtype=bool)
 
 
-def _flatten_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+def _flatten_values(
+    space: Workspace, plan: Plan, rows: Rows, columns: Columns
+) -> tuple[np.ndarray, np.ndarray]:
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
     dtype = rows.patches.dtype
-    products = rows.products(columns).numpy()
-    shape = products.shape[1:]
-    out, close = np.empty(shape), np.empty(shape, products.dtype)
+    shape = (len(rows.norms), LANES)
+    products = space("products", (plan.positions, *shape), dtype)
+    torch.bmm(rows.patches, columns.patches, out=products)
+    states = space("states", (2, plan.positions, 2 * LANES), dtype).numpy()
+    line = space("line", (2 * LANES * int(plan.sizes.max()),), dtype).numpy()
+    out, close = np.empty(shape), np.empty(shape, line.dtype)
     lanes.flatten_values(
-        products, rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
+        products.numpy(), (states[0], states[1], line), rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
         (kernel.size, kernel.padding), plan.scales(dtype), kernel.kind == "nngp", out, close,
     )  # fmt: skip
     return out / plan.last, close / rows.norms.shape[1]
@@ -230,20 +243,3 @@ def _mirror(matrix: np.ndarray) -> None:
         matrix[i + BAND :, i : i + BAND] = matrix[i : i + BAND, i + BAND :].T
         corner = np.triu(matrix[i : i + BAND, i : i + BAND])
         matrix[i : i + BAND, i : i + BAND] = corner + np.triu(corner, 1).T
-
-
-def _diagonal(plan: Plan, squares: Float[Tensor, "n t"]) -> np.ndarray:
-    """K(x, x) in closed form from the norms: every cosine is 1, so T grows by Λ in every layer."""
-    kernel = plan.kernel
-    assert isinstance(kernel, ConvKernel)
-    parts = torch.split(squares, [int(h * w) for h, w in plan.sizes], 1)
-    tangent = torch.zeros_like(parts[0])
-    for layer, part in enumerate(parts):
-        if layer:
-            shaped = tangent.reshape(len(part), 1, *plan.sizes[layer - 1])
-            sums = torch.nn.functional.avg_pool2d(shaped, kernel.size, 1, kernel.padding)
-            tangent = kernel.scale * kernel.size**2 * sums.flatten(1)
-        tangent = tangent + part
-    total = parts[-1] + (tangent if kernel.kind == "ntk" else 0.0)
-    found: np.ndarray = total.mean(1).numpy()
-    return found

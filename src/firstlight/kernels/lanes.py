@@ -446,12 +446,13 @@ def add_sums(state, out, nngp):
 
 @compiled
 @no_type_check
-def flatten_values(products, first, second, sizes, filters, scales, nngp, out, close):
+def flatten_values(products, room, first, second, sizes, filters, scales, nngp, out, close):
     """Values of all pairs of a tile, as sums over the last layer's positions.
 
     Parameters
     ----------
     products : inner products of first-layer patches, position x image x lane.
+    room : for :func:`climb`.
     first : norm and inverse norm of every image of the tile, image x layers' positions x 2.
     second : norm, inverse norm and half its square of the lanes' images, layers' positions x 3 x lane.
     sizes, filters, scales : rows and columns of every layer; filter size and padding; factors of the first and
@@ -462,7 +463,6 @@ def flatten_values(products, first, second, sizes, filters, scales, nngp, out, c
     vector_loops()
     images = products.shape[1]
     flat = products.reshape(products.shape[0], images * LANES)
-    room = rooms(products.shape[0], sizes, 2, products)
     for i in range(images):
         out[i] = 0
         close[i] = 0

@@ -69,6 +69,32 @@ def layer_squares(squares, sizes, filters, scale, bias):
 
 @compiled
 @no_type_check
+def own_sums(squares, sizes, filters, scale, nngp, out):
+    """Sums of K(x, x) over the last positions: every cosine is 1, so T grows by Λ in every layer."""
+    vector_loops()
+    size, padding = filters
+    n = squares.shape[1]
+    room = np.empty(np.max(sizes) * n)
+    start = sizes[0, 0] * sizes[0, 1]
+    tangent = squares[:start].copy()
+    for layer in range(1, sizes.shape[0]):
+        h, w = sizes[layer]
+        above = np.empty((h * w, n))
+        box_sums(
+            tangent.reshape(sizes[layer - 1, 0], sizes[layer - 1, 1] * n), above.reshape(h, w * n), size, padding, n,
+            room,
+        )  # fmt: skip
+        tangent = scale * above + squares[start : start + h * w]
+        start += h * w
+    out[:] = 0
+    last = squares[start - tangent.shape[0] : start]
+    for p in range(tangent.shape[0]):
+        for v in range(n):
+            out[v] += last[p, v] + (0.0 if nngp else tangent[p, v])
+
+
+@compiled
+@no_type_check
 def row_norms(squares, out):
     """Norm and inverse norm, image x position x 2, from squares, position x image; both 0 for a zero patch."""
     vector_loops()
@@ -103,11 +129,11 @@ def pair_products(first, second, i, j, out):
     vector_loops()
     for p in range(out.shape[0]):
         own = out[p]
-        for v in range(i.size):
-            total = 0.0
-            for k in range(first.shape[1]):
-                total += first[p, k, i[v]] * second[p, k, j[v]]
-            own[v] = total
+        own[:] = 0
+        for k in range(first.shape[1]):
+            a, b = first[p, k], second[p, k]
+            for v in range(i.size):
+                own[v] += a[i[v]] * b[j[v]]
 
 
 @compiled

@@ -1,5 +1,7 @@
 """Images made ready for the inner loops: transformed patches, and the norms of every layer."""
 
+import math
+import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,20 @@ from firstlight.maths.patches import check_images
 
 ROWS = 32  # images on the first side of a tile
 _ZERO = 1e-24  # squared norms below this share of the largest are rounding of a zero patch
+
+
+class Workspace(threading.local):
+    """Arrays that every thread fills again and again; fresh memory for every tile costs a tenth of the time."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[tuple[str, torch.dtype], Tensor] = {}
+
+    def __call__(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Return an array that holds anything."""
+        size, found = math.prod(shape), self._arrays.get((name, dtype))
+        if found is None or len(found) < size:
+            found = self._arrays[name, dtype] = torch.empty(size, dtype=dtype)
+        return found[:size].view(shape)
 
 
 @dataclass(frozen=True)
@@ -73,10 +89,9 @@ class Plan:
         """Patches in the coordinates in which M is the identity, with the kernel's factor."""
         found = torch.empty(self.positions, self.dimension, len(images), dtype=dtype)
         geometry = self.kernel.geometry
-        pixels = (images.permute(1, 2, 3, 0).double() * self.kernel.patch_scale(self.shape[0]) ** 0.5).to(
-            dtype
-        )
-        pixels = F.pad(pixels, (0, 0) + (geometry.padding[0],) * 4).contiguous()
+        pixels = images.permute(1, 2, 3, 0).to(dtype, memory_format=torch.contiguous_format)
+        pixels = F.pad(pixels, (0, 0) + (geometry.padding[0],) * 4)
+        pixels = (pixels * self.kernel.patch_scale(self.shape[0]) ** 0.5).contiguous()
         patch_lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], found.numpy())
         return found if self.root is None else self.root.to(dtype) @ found
 
@@ -100,20 +115,23 @@ class Rows:
     patches: Float[Tensor, "p rows d"]
     norms: Float[Tensor, "rows t 2"]
     squares: Float[Tensor, "t rows"]
-    room: Tensor
 
     @classmethod
     def of(cls, plan: Plan, images: Images, dtype: torch.dtype) -> "Rows":
         """Prepare up to `ROWS` images."""
         patches = plan.patches(images, dtype)
-        squares = plan.squares(patches)
-        norms = torch.empty(len(images), len(squares), 2, dtype=dtype)
-        patch_lanes.row_norms(squares.numpy(), norms.numpy())
-        return cls(patches.mT, norms, squares, torch.empty(0, dtype=dtype))
+        return cls._of(patches, plan.squares(patches))
 
-    def products(self, columns: "Columns") -> Float[Tensor, "p rows lanes"]:
-        """Inner products with patches at the same position, in memory that the next call uses again."""
-        return torch.bmm(self.patches, columns.patches, out=self.room)
+    @classmethod
+    def like(cls, columns: "Columns") -> "Rows":
+        """Images that are ready as columns."""
+        return cls._of(columns.patches[:, :, : columns.n], columns.squares[:, : columns.n])
+
+    @classmethod
+    def _of(cls, patches: Float[Tensor, "p d rows"], squares: Float[Tensor, "t rows"]) -> "Rows":
+        norms = torch.empty(squares.shape[1], len(squares), 2, dtype=patches.dtype)
+        patch_lanes.row_norms(squares.numpy(), norms.numpy())
+        return cls(patches.mT, norms, squares)
 
 
 @dataclass(frozen=True)
@@ -134,6 +152,17 @@ class Columns:
         norms = torch.empty(len(squares), 3 * width, dtype=dtype)
         patch_lanes.column_norms(squares.numpy(), norms.numpy())
         return cls(patches, norms, squares, n)
+
+    def own_values(self, plan: Plan) -> np.ndarray:
+        """K(x, x) of every image in closed form from the norms; flatten kernels of networks only."""
+        kernel = plan.kernel
+        assert isinstance(kernel, ConvKernel)
+        found = np.empty(self.squares.shape[1])
+        filters = (kernel.size, kernel.padding)
+        patch_lanes.own_sums(
+            self.squares.numpy(), plan.sizes, filters, kernel.scale, kernel.kind == "nngp", found
+        )
+        return found[: self.n] / plan.last
 
 
 @dataclass(frozen=True)
