@@ -47,6 +47,19 @@ def test_a_whole_file_replaces_the_old_one_and_a_whole_folder_does_not(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["d", "f"]
 
 
+def test_files_get_the_permissions_of_any_new_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        with whole_file(tmp_path / "f") as part:
+            part.chmod(0o600)  # as the writer of safetensors does
+        with whole_folder(tmp_path / "d") as part:
+            (part / "inner").touch(mode=0o600)
+    finally:
+        os.umask(before)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("f", "d", "d/inner")]
+    assert modes == [0o640, 0o750, 0o640]
+
+
 def test_the_checksum_is_that_of_the_bytes(tmp_path):
     (tmp_path / "f").write_bytes(b"abc")
     assert sha256_of(tmp_path / "f").startswith("ba7816bf8f01cfea")

@@ -104,7 +104,6 @@ def record(entries: list[Entry], folder: Path) -> list[Path]:
         body = {"theme": theme, "claims": [rows[id] for id in sorted(rows)]}
         with whole_file(path) as part:
             part.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
-            part.chmod(0o644)
         written.append(path)
     return written
 

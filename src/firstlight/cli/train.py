@@ -58,7 +58,6 @@ def train(
     done = train_once(spec, images, recipe, store=Store())
     with whole_file(output) as part:
         save_file(done.weights, part, metadata={"arch": arch, "data": data})
-        part.chmod(0o644)
     model = done.into(spec(seed))
     unseen = load(data, split="test", seed=seed)
     print(

@@ -3,8 +3,9 @@
 import errno
 import hashlib
 import os
+import secrets
 import shutil
-import tempfile
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,14 +49,18 @@ def clear_disk_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary name beside `path`; rename it to `path` only if the block succeeds."""
+    """Yield a temporary name beside `path`; rename it to `path` only if the block succeeds.
+
+    The file gets the permissions that any new file gets, whatever the writer of its bytes made of them.
+    """
     with clear_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
-        part = Path(name)
+        part = _beside(path)
+        part.touch(exist_ok=False)
+        mode = stat.S_IMODE(part.stat().st_mode)
         try:
             yield part
+            part.chmod(mode)
             _flush(part)
             part.replace(path)
         finally:
@@ -66,19 +71,28 @@ def whole_file(path: Path) -> Iterator[Path]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; rename it only if the block succeeds and `path` is free.
 
-    If somebody else finished the same folder meanwhile, theirs stays and ours is dropped.
+    If somebody else finished the same folder meanwhile, theirs stays and ours is dropped. Files in it get the
+    permissions that any new file gets.
     """
     with clear_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+        part = _beside(path)
+        part.mkdir()
+        mode = stat.S_IMODE(part.stat().st_mode)
         try:
             yield part
             for file in part.iterdir():
+                if file.is_file():
+                    file.chmod(mode & 0o666)
                 _flush(file)
             if not path.exists():
                 part.rename(path)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
 
 
 def _flush(path: Path) -> None:

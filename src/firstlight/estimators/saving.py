@@ -44,7 +44,6 @@ def save_machine(machine: KernelClassifier, folder: Path) -> Path:
     with whole_folder(folder) as part:
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part / NUMBERS)
         (part / WORDS).write_text(json.dumps(words, indent=1))
-        part.chmod(0o755)
     return folder
 
 

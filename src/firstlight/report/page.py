@@ -139,7 +139,6 @@ def write_html(html: str, path: Path) -> Path:
     """Write a rendered page, whole or not at all."""
     with whole_file(path) as part:
         part.write_text(html, encoding="utf-8")
-        part.chmod(0o644)
     return path
 
 
