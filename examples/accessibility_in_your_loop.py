@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from firstlight import data
-from firstlight.insights import order_report
-from firstlight.measures import AccessibilityRecorder
+from firstlight.insights import label_suspicion, order_report
+from firstlight.measures import AccessibilityRecorder, penultimate_features
 
 photos = data.load("photos", split="train", n=600, seed=0)
 x = nn.functional.avg_pool2d(photos.x, 2)
@@ -49,6 +49,14 @@ print(f"learned first: images {report.earliest.index.tolist()}")
 print(f"learned last:  images {report.latest.index.tolist()}")
 for name, found in report.correlations.items():
     print(f"{name}: {found.pointwise.value:.2f} (chance {found.chance.spread:.2f})")
+
+# %%
+# Labels that look wrong: learned late, and among images of another class in the network's own features. The labels of
+# these photographs are right, so these are crops that look like another photograph.
+
+features = penultimate_features(model, x)
+suspicion = label_suspicion([history.scores], photos, features=features)
+print(f"look at the labels of: {suspicion.argsort(descending=True)[:8].tolist()}")
 
 # %%
 # With outputs of the training steps instead of a forward pass, the recorder costs next to nothing:
