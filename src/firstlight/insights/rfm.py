@@ -119,7 +119,7 @@ def learn_kernel(
     metric, other = machine.rounds_[-1].metric, control.rounds_[-1].metric
     channels, side = train.shape[0], machine.kernel_.size
     shown = photos.mean(1, keepdim=True) if channels == 1 else photos[:, :channels]
-    values, _ = _spectrum(metric, channels, side)
+    values, vectors = _spectrum(metric, channels, side)
     return LearnedKernel(
         data_name=str(train.meta.get("name", "images")),
         n=len(train),
@@ -130,7 +130,7 @@ def learn_kernel(
         test=score,
         metric=metric,
         shuffled_metric=other,
-        vectors=_spectrum(metric, channels, side)[1],
+        vectors=vectors,
         shuffled_vectors=_spectrum(other, channels, side)[1],
         values=values,
         photos=photos,

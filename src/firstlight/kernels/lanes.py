@@ -5,188 +5,14 @@ vector instructions. The two running quantities of a layer, Σ and T (or their a
 other, so that one box sum serves both.
 """
 
-import math
-from typing import Any, no_type_check
+from typing import no_type_check
 
-import numba
 import numpy as np
-from numba import types
-from numba.extending import intrinsic, overload
+
+from firstlight.kernels.arccosine import duals, sine, slope
+from firstlight.kernels.compiling import compiled, vector_loops
 
 LANES = 32
-
-# `no_type_check` also keeps run-time checks of shapes, which tests put on every function, out of compiled code.
-# No `afn` and no `arcp`: square roots and quotients stay correctly rounded.
-_LOOSE = {"contract", "reassoc", "nsz", "nnan", "ninf"}
-
-
-def compiled(function: Any) -> Any:
-    """Compile when first called; keep the machine code on disk where that is possible."""
-    try:
-        return numba.njit(fastmath=_LOOSE, nogil=True, cache=True)(function)
-    except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
-        return numba.njit(fastmath=_LOOSE, nogil=True)(function)
-
-
-@intrinsic
-@no_type_check
-def vector_loops(_context):
-    """Promise that the calling function's arrays do not overlap, and let it use the widest vectors there are.
-
-    Without the promise LLVM compiles every loop twice and runs out of registers. Where a processor has vectors of 512
-    bits it stays at 256, for fear of a lower clock in code that needs them now and then; these loops do nothing else.
-    """
-
-    def generate(context, builder, _signature, _arguments):
-        for argument in builder.function.args:
-            if argument.type.is_pointer:
-                argument.add_attribute("noalias")
-        attributes = builder.function.attributes
-        if isinstance(attributes, set):  # llvmlite's own `add` knows only attributes without a value
-            set.add(attributes, '"prefer-vector-width"="512"')
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-# With g = 1 - |ρ|: arccos |ρ| / π = g^(1/2) p(|ρ|) and κ₁(|ρ|) - |ρ| = g^(3/2) q(|ρ|), p and q smooth on [0, 1]; the
-# compiler cannot vectorise the library's arccos. Polynomials: in float32 the best ones for the products (errors 3e-8
-# and 8e-9), in float64 interpolation at Chebyshev nodes (6e-17 and 1e-16), coefficients computed in 40 digits.
-_P32 = tuple(np.float32(a) for a in (
-    0.499999972009, -0.0683064650534, 0.0282773409307, -0.0156600307174, 0.00883720876579, -0.00382079724208,
-    0.000831335426788,
-))  # fmt: skip
-_Q32 = tuple(np.float32(a) for a in (
-    0.318309878202, -0.0225342462406, 0.00596929238199, -0.00235584546056, 0.000938487427209, -0.000223631207296,
-))  # fmt: skip
-_P = (
-    0.49999999999999994, -0.06830988618374995, 0.028345056903689086, -0.016167854825418236,
-    0.010721082343777057, -0.007758532379498989, 0.005943057955200443, -0.004735126002480737,
-    0.0038733349975128774, -0.003201777500060482, 0.0026045972891601287, -0.0019999611902253977,
-    0.001372784235706719, -0.0007921360610044177, 0.00035917933563815355, -0.0001177844587744955,
-    2.4545834527761545e-05, -2.4222154464628605e-06,
-)  # fmt: skip
-_Q = (
-    0.3183098861837906, -0.022535170724259704, 0.005985979681851058, -0.002464709176493197,
-    0.0012691628906363324, -0.0007481035337449549, 0.00048238957615865795, -0.00033082349320591285,
-    0.00023525099635997356, -0.0001673639029964322, 0.00011277054973404655, -6.697279176131257e-05,
-    3.227252288131511e-05, -1.1454357599410914e-05, 2.6056672009881418e-06, -2.813695167153694e-07,
-)  # fmt: skip
-
-_ONE32, _ZERO32, _INVERSE_PI32 = (np.float32(v) for v in (1, 0, 1 / math.pi))
-_INVERSE_PI = 1 / math.pi
-# 1 - cos below this is rounding of an inner product of equal patches: they count as identical.
-SAME32, SAME64 = np.float32(2.5e-7), 1e-14
-# Where 1 - cos is small, float32 loses digits of the angle. A weighted count of such positions tells which
-# pairs must be done again in float64: nearly identical images, and pairs with many nearly identical patches.
-NEAR32, NEAR64, NEARER32, NEARER64 = np.float32(6e-4), 6e-4, np.float32(2e-5), 2e-5
-HEAVY32, HEAVY64 = np.float32(20), 20.0
-
-
-@no_type_check
-def _duals(rho):
-    """Return κ₀(ρ), κ₁(ρ), and a weight where |ρ| is close to 1."""
-    raise NotImplementedError
-
-
-@overload(_duals, jit_options={"fastmath": _LOOSE}, inline="always")
-@no_type_check
-def _duals_for(rho):
-    if rho == types.float32:
-
-        def single(rho):
-            x = abs(rho)
-            gap = _ONE32 - x
-            gap = gap if gap > SAME32 else _ZERO32  # also where rounding made |ρ| exceed 1
-            root = math.sqrt(gap)
-            p = ((_P32[6] * x + _P32[5]) * x + _P32[4]) * x + _P32[3]
-            p = ((p * x + _P32[2]) * x + _P32[1]) * x + _P32[0]
-            q = (_Q32[5] * x + _Q32[4]) * x + _Q32[3]
-            q = ((q * x + _Q32[2]) * x + _Q32[1]) * x + _Q32[0]
-            angle = root * p
-            close = _ONE32 if gap < NEAR32 else _ZERO32
-            close = HEAVY32 if gap < NEARER32 else close
-            kappa = _ONE32 - angle if rho >= _ZERO32 else angle
-            return kappa, max(rho, _ZERO32) + root * gap * q, close
-
-        return single
-
-    def double(rho):
-        x = abs(rho)
-        gap = 1.0 - x
-        gap = gap if gap > SAME64 else 0.0
-        root = math.sqrt(gap)
-        p = ((_P[17] * x + _P[16]) * x + _P[15]) * x + _P[14]
-        p = ((p * x + _P[13]) * x + _P[12]) * x + _P[11]
-        p = ((p * x + _P[10]) * x + _P[9]) * x + _P[8]
-        p = ((p * x + _P[7]) * x + _P[6]) * x + _P[5]
-        p = ((p * x + _P[4]) * x + _P[3]) * x + _P[2]
-        p = (p * x + _P[1]) * x + _P[0]
-        q = ((_Q[15] * x + _Q[14]) * x + _Q[13]) * x + _Q[12]
-        q = ((q * x + _Q[11]) * x + _Q[10]) * x + _Q[9]
-        q = ((q * x + _Q[8]) * x + _Q[7]) * x + _Q[6]
-        q = ((q * x + _Q[5]) * x + _Q[4]) * x + _Q[3]
-        q = ((q * x + _Q[2]) * x + _Q[1]) * x + _Q[0]
-        angle = root * p
-        close = 1.0 if gap < NEAR64 else 0.0
-        close = HEAVY64 if gap < NEARER64 else close
-        kappa = 1.0 - angle if rho >= 0.0 else angle
-        return kappa, max(rho, 0.0) + root * gap * q, close
-
-    return double
-
-
-@no_type_check
-def _sine(rho):
-    """Return sin(arccos ρ) / π, 0 where the patches are identical or opposite."""
-    raise NotImplementedError
-
-
-@overload(_sine, jit_options={"fastmath": _LOOSE}, inline="always")
-@no_type_check
-def _sine_for(rho):
-    if rho == types.float32:
-
-        def single(rho):
-            gap = _ONE32 - abs(rho)
-            gap = gap if gap > SAME32 else _ZERO32
-            return math.sqrt(gap) * math.sqrt(_ONE32 + abs(rho)) * _INVERSE_PI32
-
-        return single
-
-    def double(rho):
-        gap = 1.0 - abs(rho)
-        gap = gap if gap > SAME64 else 0.0
-        return math.sqrt(gap) * math.sqrt(1.0 + abs(rho)) * _INVERSE_PI
-
-    return double
-
-
-@no_type_check
-def _slope(sine):
-    """Return κ₀' = 1 / (π sin θ) from sin θ / π, and 0 where the patches are identical or opposite."""
-    raise NotImplementedError
-
-
-_INVERSE_SQUARE32, _INVERSE_SQUARE = np.float32(1 / math.pi**2), 1 / math.pi**2
-
-
-@overload(_slope, jit_options={"fastmath": _LOOSE}, inline="always")
-@no_type_check
-def _slope_for(sine):
-    if sine == types.float32:
-
-        def single(sine):
-            there = sine > _ZERO32
-            return _INVERSE_SQUARE32 / (sine if there else _ONE32) if there else _ZERO32
-
-        return single
-
-    def double(sine):
-        there = sine > 0.0
-        return _INVERSE_SQUARE / (sine if there else 1.0) if there else 0.0
-
-    return double
 
 
 @compiled
@@ -252,7 +78,7 @@ def _activate_products(products, column, target, first, second, scale, bias, clo
         norm, inverse = first[p, 0], first[p, 1]
         for v in range(LANES):
             covariance = scale * given[v] + bias
-            kappa, kappa_one, is_close = _duals(covariance * (inverse * side[v + LANES]))
+            kappa, kappa_one, is_close = duals(covariance * (inverse * side[v + LANES]))
             own[v] = norm * side[v] * kappa_one
             own[v + LANES] = kappa * covariance
             close[v] += is_close
@@ -270,7 +96,7 @@ def _activate_threes(row, target, first, second, scale, bias, close):
             sigmas = given[v] + given[v + 2 * LANES] + given[v + 4 * LANES]
             tangents = given[v + LANES] + given[v + 3 * LANES] + given[v + 5 * LANES]
             covariance = scale * sigmas + bias
-            kappa, kappa_one, is_close = _duals(covariance * (inverse * side[v + LANES]))
+            kappa, kappa_one, is_close = duals(covariance * (inverse * side[v + LANES]))
             own[v] = norm * side[v] * kappa_one
             own[v + LANES] = kappa * (scale * tangents + covariance)
             close[v] += is_close
@@ -287,7 +113,7 @@ def _activate(state, first, second, scale, bias, close):
         for v in range(LANES):
             covariance = scale * own[v] + bias
             total = scale * own[v + LANES] + covariance
-            kappa, kappa_one, is_close = _duals(covariance * (inverse * side[v + LANES]))
+            kappa, kappa_one, is_close = duals(covariance * (inverse * side[v + LANES]))
             own[v] = norm * side[v] * kappa_one
             own[v + LANES] = kappa * total
             close[v] += is_close
@@ -305,13 +131,13 @@ def _activate_taped(state, first, second, scale, bias, close, tape):
             covariance = scale * own[v] + bias
             total = scale * own[v + LANES] + covariance
             rho = covariance * (inverse * side[v + LANES])
-            kappa, kappa_one, is_close = _duals(rho)
+            kappa, kappa_one, is_close = duals(rho)
             own[v] = norm * side[v] * kappa_one
             own[v + LANES] = kappa * total
             close[v] += is_close
             kept[v] = rho
             kept[v + LANES] = kappa
-            kept[v + 2 * LANES] = _sine(rho)
+            kept[v + 2 * LANES] = sine(rho)
             kept[v + 3 * LANES] = total
 
 
@@ -325,14 +151,16 @@ def _deactivate(adjoint, first, second, tape):
         norm, inverse = first[p, 0], first[p, 1]
         for v in range(LANES):
             to_sigma, to_tangent = own[v], own[v + LANES]
-            kappa, sine, both = kept[v + LANES], kept[v + 2 * LANES], inverse * side[v + LANES]
-            to_rho = to_tangent * kept[v + 3 * LANES] * _slope(sine)
+            kappa, height, both = kept[v + LANES], kept[v + 2 * LANES], inverse * side[v + LANES]
+            to_rho = to_tangent * kept[v + 3 * LANES] * slope(height)
             to_total = to_tangent * kappa
             to_covariance = to_sigma * kappa + to_total + to_rho * both
             there = both > 0  # a zero patch has neither value nor gradient
             own[v] = to_covariance if there else both
             own[v + LANES] = to_total if there else both
-            own[v + 2 * LANES] += side[v + 2 * LANES] * (to_sigma * norm * side[v] * sine - to_rho * kept[v])
+            own[v + 2 * LANES] += side[v + 2 * LANES] * (
+                to_sigma * norm * side[v] * height - to_rho * kept[v]
+            )
 
 
 @compiled
@@ -506,7 +334,6 @@ def seed_adjoint(adjoint, weight, nngp):
 @no_type_check
 def rooms(positions, sizes, slots, like):
     """Two states of `slots` running quantities, position x (slot lane), and one line of them."""
-    vector_loops()
     state = np.empty((positions, slots * LANES), like.dtype)
     return state, np.empty_like(state), np.empty(np.max(sizes) * slots * LANES, like.dtype)
 

@@ -7,7 +7,8 @@ from typing import no_type_check
 
 import numpy as np
 
-from firstlight.kernels.lanes import LANES, box_sums, compiled, vector_loops
+from firstlight.kernels.compiling import compiled, vector_loops
+from firstlight.kernels.lanes import LANES, box_sums
 
 
 @compiled

@@ -4,16 +4,15 @@ from typing import no_type_check
 
 import numpy as np
 
+from firstlight.kernels.compiling import compiled, vector_loops
 from firstlight.kernels.lanes import (
     LANES,
     add_sums,
     climb,
     climb_taped,
-    compiled,
     descend,
     rooms,
     seed_adjoint,
-    vector_loops,
 )
 
 

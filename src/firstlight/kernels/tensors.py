@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.core.errors import unknown_name
-from firstlight.kernels.lanes import HEAVY64, NEAR64, NEARER64, SAME32, SAME64
+from firstlight.kernels.arccosine import HEAVY64, NEAR64, NEARER64, SAME32, SAME64
 from firstlight.kernels.spec import ConvKernel, Kernel
 from firstlight.kernels.tiles import Columns, Plan, Rows
 
