@@ -58,6 +58,10 @@ def test_suspicion_is_ranked_lateness_and_ranked_neighbours_by_angle(trained):
     torch.testing.assert_close(found, expected / (len(data) - 1))
     alone = label_suspicion([history.scores], data, features=spaces[0])
     assert torch.equal(alone, label_suspicion([history.scores], data, features=spaces[:1]))
+    pixels = label_suspicion([history.scores], data)
+    assert torch.equal(pixels, label_suspicion([history.scores], data, features=[]))
+    with pytest.raises(InvalidInput, match="one row for each of the 120 images; got \\(119, 3\\)"):
+        label_suspicion([history.scores], data, features=[spaces[0], spaces[1][:-1]])
 
 
 def test_earliest_and_latest_are_the_ends_of_the_order(trained):

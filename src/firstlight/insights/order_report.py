@@ -25,7 +25,7 @@ from firstlight.measures import (
     order_correlation,
 )
 
-Features = Tensor | Sequence[Tensor]  # a matrix of image x feature, or one for every network
+Features = Tensor | Sequence[Tensor] | None  # a matrix of image x feature, or one for every network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +80,7 @@ def order_report(
     history: AccessibilityHistory | Sequence[AccessibilityHistory],
     data: ImageData,
     *,
-    features: Features = (),
+    features: Features = None,
     n_shown: int = 24,
     k: int = 10,
     ridge: float = 0.1,
@@ -126,7 +126,7 @@ def label_suspicion(
     scores: Sequence[Float[Tensor, " n"]],
     data: ImageData,
     *,
-    features: Features = (),
+    features: Features = None,
     k: int = 50,
     weight: float | None = None,
 ) -> Float[Tensor, " n"]:
@@ -146,7 +146,7 @@ def label_suspicion(
     weight : w of the neighbours; by default 0.25 in features and 0.1 in pixels, where 0.25 found fewer of the
         errors planted in cats and dogs than lateness alone.
     """
-    spaces = _per_network(features)
+    spaces = _per_network(features, len(data))
     late = 1 - torch.stack(list(scores)).max(0).values
     place = torch.cat([F.normalize(space, dim=1) for space in spaces], 1) if spaces else data.x
     near = 1 - discriminability(place, data.y, k=min(k, max(1, len(data) // 4)))
@@ -169,8 +169,14 @@ def separation(suspicion: Float[Tensor, " n"], wrong: Tensor) -> float:
     return float((ranks(suspicion)[wrong].sum() - bad * (bad + 1) / 2) / (bad * good))
 
 
-def _per_network(features: Features) -> list[Tensor]:
-    return [features] if isinstance(features, Tensor) else list(features)
+def _per_network(features: Features, n: int) -> list[Tensor]:
+    found = [features] if isinstance(features, Tensor) else list(features or ())
+    for one in found:
+        if one.ndim != 2 or len(one) != n:
+            raise InvalidInput(
+                f"`features` must have one row for each of the {n} images; got {tuple(one.shape)}."
+            )
+    return found
 
 
 def _ensembles(
@@ -203,7 +209,7 @@ def _correlations(
         "nearer to the own class mean": (scores, _mean_margin(data)),
         "contrast (control)": (scores, data.x.flatten(1).double().std(1)),
     }
-    if spaces := _per_network(features):
+    if spaces := _per_network(features, len(data)):
         layer = discriminability(spaces[0], data.y, k=min(k, len(data) - 1))
         found["discriminability in the last layer"] = (scores, layer)
     return {
