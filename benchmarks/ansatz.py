@@ -34,7 +34,7 @@ def network(name: str) -> nn.Module:
 
 def one_backward_per_output(model: nn.Module, images: torch.Tensor) -> dict[str, list[float]]:
     """Trace and norm of every AGOP; they follow from small matrices, as do the ansatz correlations."""
-    from firstlight.measures import patch_agop
+    from firstlight.measures.feature_ansatz import patch_agop
 
     found = {}
     for layer in patch_agop(model, images, layers="convolutions").layers:

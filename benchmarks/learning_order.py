@@ -30,7 +30,7 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.insights import label_suspicion, separation
 from firstlight.maths import image_pca
-from firstlight.measures import (
+from firstlight.measures.learning_order import (
     AccessibilityRecorder,
     ComponentClassifier,
     RecordAccessibility,

@@ -106,7 +106,7 @@ def network(width: float, dtype):
 
 
 def ours(model, x):
-    from firstlight.measures import ntk_gram
+    from firstlight.measures.linearized import ntk_gram
 
     return ntk_gram(model, x, outputs="full", show=False)
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from firstlight import data
 from firstlight.insights import label_suspicion, order_report
-from firstlight.measures import AccessibilityRecorder, penultimate_features
+from firstlight.measures.learning_order import AccessibilityRecorder, penultimate_features
 
 photos = data.load("photos", split="train", n=600, seed=0)
 x = nn.functional.avg_pool2d(photos.x, 2)

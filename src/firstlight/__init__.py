@@ -8,7 +8,9 @@ from firstlight.core.version import __version__
 if TYPE_CHECKING:
     from firstlight.data import ImageData, load
     from firstlight.insights import Inspection, explain_profile, inspect, regime
-    from firstlight.measures import ansatz, feature_matrix, ntk_gram, patch_agop, profile_of
+    from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
+    from firstlight.measures.first_layer import profile_of
+    from firstlight.measures.linearized import ntk_gram
     from firstlight.models import build, linearize, load_weights
     from firstlight.report import inspection_page, write_page
 
@@ -40,11 +42,11 @@ _WHERE = {
     "explain_profile": "insights",
     "inspect": "insights",
     "regime": "insights",
-    "ansatz": "measures",
-    "feature_matrix": "measures",
-    "ntk_gram": "measures",
-    "patch_agop": "measures",
-    "profile_of": "measures",
+    "ansatz": "measures.feature_ansatz",
+    "feature_matrix": "measures.feature_ansatz",
+    "ntk_gram": "measures.linearized",
+    "patch_agop": "measures.feature_ansatz",
+    "profile_of": "measures.first_layer",
     "build": "models",
     "linearize": "models",
     "load_weights": "models",

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 from firstlight import data, models
 from firstlight.insights import explain_profile
 from firstlight.maths import PatchGeometry, mean_patches, patch_pca
-from firstlight.measures import energy_profile
+from firstlight.measures.first_layer import energy_profile
 from firstlight.theory import least_squares as ls
 
 

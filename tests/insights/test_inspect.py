@@ -13,7 +13,7 @@ from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.data import load
 from firstlight.insights import ansatz_tour, fresh_twin, inspect
-from firstlight.measures.ansatz import INITIAL, TRAINED
+from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.report import Page, ansatz_sections, inspection_page, render
 
 

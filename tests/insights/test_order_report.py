@@ -12,7 +12,7 @@ from firstlight.insights import (
     separation,
 )
 from firstlight.maths import ranks
-from firstlight.measures import AccessibilityRecorder, RecordAccessibility, history_of
+from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
 from firstlight.models import ModelSpec
 from firstlight.report import Page, order_sections, render
 from firstlight.training import Recipe, train_ensemble

@@ -6,7 +6,7 @@ from torch import nn
 
 from firstlight.core.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.measures import (
+from firstlight.measures.learning_order import (
     AccessibilityCallback,
     AccessibilityRecorder,
     RecordAccessibility,

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from firstlight import models
 from firstlight.core.errors import InvalidInput
-from firstlight.measures import (
+from firstlight.measures.learning_order import (
     CompactRecorder,
     activation_free_representation,
     compact_representation,

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from firstlight import data, models
 from firstlight.core.errors import InvalidInput
 from firstlight.maths import PatchGeometry, extract_patches, patch_pca, pearson
-from firstlight.measures import (
+from firstlight.measures.first_layer import (
     agreement,
     band_energy,
     component_frequencies,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from firstlight.core.errors import InvalidInput
 from firstlight.data.images import ImageData
 from firstlight.data.synthetic.frequency import frequency_points
-from firstlight.measures import (
+from firstlight.measures.learning_order import (
     AccessibilityHistory,
     binned_correlation,
     critical_component,

@@ -11,9 +11,10 @@ from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
 
 from firstlight import models
+from firstlight._autograd.weight_gradients import WeightGradients
 from firstlight.core.errors import InvalidInput
 from firstlight.core.seeds import global_seed
-from firstlight.measures import (
+from firstlight.measures.linearized import (
     effective_rank,
     jacobian,
     label_alignment,
@@ -22,7 +23,6 @@ from firstlight.measures import (
     ntk_gram,
     ntk_spectrum,
 )
-from firstlight.measures.weight_gradients import WeightGradients
 from reference import linearized as reference
 from reference.drawn_networks import Residual, Shared, Twice, networks_and_images
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.core.seeds import global_seed
-from firstlight.measures import patch_agop
+from firstlight.measures.feature_ansatz import patch_agop
 from reference import patch_agop as reference
 
 TOLERANCE = 1e-10

@@ -6,7 +6,7 @@ from torch import nn
 from torch.func import functional_call
 
 from firstlight import models
-from firstlight.measures import effective_rank, ntk_gram
+from firstlight.measures.linearized import effective_rank, ntk_gram
 from reference.linearized import jacobian, linear_outputs
 
 SHAPE = (1, 12, 14)

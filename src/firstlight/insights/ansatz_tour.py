@@ -8,7 +8,7 @@ from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.data.images import ImageData
 from firstlight.insights.inspection import N_SHOWN
-from firstlight.measures import (
+from firstlight.measures.feature_ansatz import (
     Ansatz,
     Eigenvectors,
     LayerMaps,

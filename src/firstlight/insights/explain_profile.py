@@ -14,8 +14,8 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.maths import mean_patches
-from firstlight.measures.energy_profile import N_IMAGES, Profile, profile_of
-from firstlight.measures.first_convolution import inputs_of_first_convolution
+from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile, profile_of
+from firstlight.measures.first_layer.first_convolution import inputs_of_first_convolution
 from firstlight.theory.least_squares import Spectrum, flow_filter, spectrum
 
 SCAN = 48  # times on a logarithmic grid before the continuous search starts

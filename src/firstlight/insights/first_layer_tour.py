@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.insights.explain_profile import ProfileExplanation, explain_profile
-from firstlight.measures import (
+from firstlight.measures.first_layer import (
     Agreement,
     Consistency,
     FrequencyReading,

@@ -14,7 +14,7 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import global_seed
 from firstlight.data.synthetic import patterns
 from firstlight.insights.identity_task import require_finite
-from firstlight.measures import (
+from firstlight.measures.identity import (
     IdentityScore,
     Response,
     edge_score,

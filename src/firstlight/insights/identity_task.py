@@ -16,7 +16,7 @@ from firstlight.core.parallel import default_jobs, map_tasks
 from firstlight.core.result import Result
 from firstlight.insights.identity_images import IdentityImages, identity_images
 from firstlight.maths import PatchGeometry, extract_patches
-from firstlight.measures import (
+from firstlight.measures.identity import (
     EdgeScore,
     IdentityScore,
     Response,

@@ -8,30 +8,28 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._autograd.model_outputs import OutputName
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.data.images import ImageData
 from firstlight.insights.fresh_twin import fresh_twin
 from firstlight.insights.regime import RegimeResult, regime
-from firstlight.measures import (
+from firstlight.measures.feature_ansatz import (
     Ansatz,
     Eigenvectors,
     FilterFaults,
-    LayerChange,
     LayerGradients,
     LayerMaps,
     PatchAgop,
-    Profile,
     ansatz_of,
     filter_faults,
-    layer_changes,
     layer_maps,
     patch_agop,
-    profile_of,
     top_eigenvectors,
 )
-from firstlight.measures.model_outputs import OutputName
+from firstlight.measures.first_layer import Profile, profile_of
+from firstlight.measures.linearized import LayerChange, layer_changes
 from firstlight.training import accuracy
 
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
@@ -124,7 +122,7 @@ def inspect(
     model : any module that maps images to outputs, on any device.
     data : images as the model wants them; with labels the accuracy is measured too.
     initial : the model before its training. Without it a fresh initialisation serves for comparison.
-    layers, output, outputs : see :func:`firstlight.measures.patch_agop`.
+    layers, output, outputs : see :func:`firstlight.measures.feature_ansatz.patch_agop`.
     n_images : at most so many; by default 512, or 32 if they are larger than 128 x 128.
     fast : take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : of the choice of images, of the fresh initialisation and of the nulls.

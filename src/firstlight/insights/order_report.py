@@ -14,7 +14,7 @@ from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.data.images import ImageData
 from firstlight.maths import image_pca, ranks
-from firstlight.measures import (
+from firstlight.measures.learning_order import (
     AccessibilityHistory,
     Constancy,
     OrderCorrelation,
@@ -92,7 +92,7 @@ def order_report(
     ----------
     history : of one ensemble, which is cut in three if it is large enough, or of several.
     data : the examples that were followed, with the labels that were trained on.
-    features : of one trained network or of each, such as :func:`firstlight.measures.penultimate_features`; adds
+    features : of one trained network or of each, such as :func:`firstlight.measures.learning_order.penultimate_features`; adds
         the discriminability in that layer of the first, and finds more of the wrong labels.
     n_shown : images of each kind.
     k : neighbours of the discriminability.

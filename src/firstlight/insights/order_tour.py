@@ -10,7 +10,7 @@ from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.insights.order_report import OrderReport, order_report
-from firstlight.measures import RecordAccessibility, history_of, penultimate_features
+from firstlight.measures.learning_order import RecordAccessibility, history_of, penultimate_features
 from firstlight.models import ModelSpec
 from firstlight.store import Store
 from firstlight.training import Recipe, train_ensemble

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
@@ -16,18 +17,17 @@ from firstlight.data.images import ImageData
 from firstlight.estimators import solve_linearized
 from firstlight.figures import Dots, Figure, dots
 from firstlight.insights.fresh_twin import fresh_twin
-from firstlight.measures import (
+from firstlight.measures.feature_ansatz import ansatz
+from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
+from firstlight.measures.linearized import (
     LabelAlignment,
     LayerChange,
     NtkChange,
-    ansatz,
     label_alignment,
     layer_changes,
     ntk_change,
     ntk_gram,
 )
-from firstlight.measures.ansatz import INITIAL, TRAINED
-from firstlight.measures.model_state import evaluating
 from firstlight.models import LinearizedModel, linearize
 from firstlight.training import accuracy, predictions
 

@@ -23,7 +23,7 @@ from firstlight.insights.identity_tour import IdentityTour, run_identity_tour
 from firstlight.insights.order_tour import OrderTour, run_order_tour
 from firstlight.insights.regime import RegimeResult, regime
 from firstlight.insights.rfm import LearnedKernel, learn_kernel
-from firstlight.measures import patch_basis
+from firstlight.measures.first_layer import patch_basis
 from firstlight.models.spec import ModelSpec
 from firstlight.store import Store
 from firstlight.training import Recipe, Trained, accuracy, train_ensemble

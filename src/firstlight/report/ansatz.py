@@ -7,8 +7,8 @@ from torch import Tensor
 
 from firstlight.figures import Dots, Figure, dots, picture_grid
 from firstlight.insights import AnsatzTour, Inspection
-from firstlight.measures import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
-from firstlight.measures.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
+from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
+from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
 from firstlight.report.page import Answer, Panel, Section
 
 FOLLOW = "Do the filters follow the gradients?"

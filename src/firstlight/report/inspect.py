@@ -7,7 +7,8 @@ import torch
 
 from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid, sprite
 from firstlight.insights import Inspection
-from firstlight.measures import LayerChange, Profile
+from firstlight.measures.first_layer import Profile
+from firstlight.measures.linearized import LayerChange
 from firstlight.report.ansatz import ansatz_sections, count, verdict
 from firstlight.report.page import Page, Panel, Section
 from firstlight.report.regime import LAZY, regime_sections

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from firstlight.core.result import Result
 from firstlight.data import ImageData, load
-from firstlight.measures import Ansatz, ansatz
-from firstlight.measures.ansatz import FILTERS, INITIAL, TRAINED
+from firstlight.measures.feature_ansatz import Ansatz, ansatz
+from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe, Trained, accuracy, train_once
 

@@ -18,8 +18,8 @@ from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.data import load
 from firstlight.figures import Dots, Figure, dots
-from firstlight.measures import Ansatz, ansatz_of, patch_agop
-from firstlight.measures.ansatz import INITIAL, TRAINED
+from firstlight.measures.feature_ansatz import Ansatz, ansatz_of, patch_agop
+from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.models import build, resnet50_imagenet, resnet50_normalised
 
 absent(

@@ -11,7 +11,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from, global_seed
 from firstlight.figures import Curve, Figure, curves
-from firstlight.measures import patch_agop
+from firstlight.measures.feature_ansatz import patch_agop
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from firstlight.claims.feature_ansatz.ansatz_networks import AnsatzNumbers, numb
 from firstlight.claims.study import Rule, study
 from firstlight.data import load
 from firstlight.figures import Dots, Figure, dots
-from firstlight.measures import ansatz
+from firstlight.measures.feature_ansatz import ansatz
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe, accuracy, train_once
 

@@ -10,7 +10,7 @@ from firstlight.claims.feature_ansatz.ansatz_networks import NetworkPlan, traine
 from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.figures import Dots, Figure, dots
-from firstlight.measures import layer_maps, patch_agop
+from firstlight.measures.feature_ansatz import layer_maps, patch_agop
 
 
 @dataclass(frozen=True, kw_only=True)

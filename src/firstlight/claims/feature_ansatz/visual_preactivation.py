@@ -11,7 +11,7 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from, global_seed
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PatchGeometry
-from firstlight.measures import feature_matrix, patch_operator_map
+from firstlight.measures.feature_ansatz import feature_matrix, patch_operator_map
 
 
 @dataclass(frozen=True, kw_only=True)

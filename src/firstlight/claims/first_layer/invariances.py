@@ -11,7 +11,7 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import pearson
-from firstlight.measures import energy_profile
+from firstlight.measures.first_layer import energy_profile
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from firstlight.core.result import Result
 from firstlight.data.interventions import random_labels
 from firstlight.figures import Figure, heatmap
 from firstlight.maths import PatchGeometry
-from firstlight.measures import label_correlation
+from firstlight.measures.first_layer import label_correlation
 
 
 @dataclass(frozen=True, kw_only=True)

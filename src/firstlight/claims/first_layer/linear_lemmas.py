@@ -11,7 +11,7 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PatchGeometry, mean_patches
-from firstlight.measures import energy_profile
+from firstlight.measures.first_layer import energy_profile
 from firstlight.models import build
 from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls

@@ -12,7 +12,7 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PatchGeometry, mean_patches, null_spread, patch_pca, pearson
-from firstlight.measures import energy_profile
+from firstlight.measures.first_layer import energy_profile
 from firstlight.theory import least_squares as ls
 
 CIFAR_PAIRS = (

@@ -9,7 +9,7 @@ from torch import Tensor
 from firstlight.claims.spread import sd as sd  # studies take it from here
 from firstlight.data import ImageData, load
 from firstlight.maths import PCA, PatchGeometry, patch_pca, pearson
-from firstlight.measures import energy_profile
+from firstlight.measures.first_layer import energy_profile
 from firstlight.models import ModelSpec
 from firstlight.store import Store
 from firstlight.training import Recipe, Trained, accuracy, train_ensemble

@@ -24,7 +24,7 @@ from firstlight.core.result import Result
 from firstlight.figures import Figure, heatmap
 from firstlight.insights import IdentityTask
 from firstlight.maths import spearman
-from firstlight.measures import response
+from firstlight.measures.identity import response
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityRun, IdentityTask
-from firstlight.measures import (
+from firstlight.measures.identity import (
     image_outputs,
     similarities,
     size_response,

@@ -20,7 +20,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityTask
-from firstlight.measures import edge_score, image_outputs
+from firstlight.measures.identity import edge_score, image_outputs
 
 
 @dataclass(frozen=True, kw_only=True)

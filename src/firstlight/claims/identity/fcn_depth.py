@@ -21,7 +21,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityTask
-from firstlight.measures import response
+from firstlight.measures.identity import response
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from firstlight.core.result import Result
 from firstlight.data.synthetic import correlated_images
 from firstlight.figures import Figure, heatmap
 from firstlight.insights import IdentityTask
-from firstlight.measures import image_outputs, similarities
+from firstlight.measures.identity import image_outputs, similarities
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.data import load
 from firstlight.figures import Curve, Figure, curves
-from firstlight.measures import averaging_votes, class_sums
+from firstlight.measures.identity import averaging_votes, class_sums
 
 
 @dataclass(frozen=True, kw_only=True)

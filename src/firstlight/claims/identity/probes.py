@@ -14,7 +14,7 @@ from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisat
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityTask
 from firstlight.maths import spearman
-from firstlight.measures import layer_images, layer_probe, resized
+from firstlight.measures.identity import layer_images, layer_probe, resized
 
 
 @dataclass(frozen=True, kw_only=True)

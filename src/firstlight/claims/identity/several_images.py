@@ -21,7 +21,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityRun, IdentityTask
-from firstlight.measures import image_outputs
+from firstlight.measures.identity import image_outputs
 
 
 @dataclass(frozen=True, kw_only=True)

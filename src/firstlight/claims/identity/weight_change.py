@@ -20,7 +20,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityRun, IdentityTask
-from firstlight.measures import weight_changes
+from firstlight.measures.identity import weight_changes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from firstlight import data
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
-from firstlight.measures import AccessibilityHistory, AccessibilityRecorder, history_of
+from firstlight.measures.learning_order import AccessibilityHistory, AccessibilityRecorder, history_of
 from firstlight.models import ModelSpec
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
 

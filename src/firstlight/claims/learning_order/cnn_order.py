@@ -14,7 +14,7 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions import ComponentProjection, ZCAWhitening
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import image_pca
-from firstlight.measures import (
+from firstlight.measures.learning_order import (
     AccessibilityHistory,
     Constancy,
     OrderCorrelation,

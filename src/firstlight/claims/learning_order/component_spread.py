@@ -15,7 +15,7 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation, ZCAWhitening
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import spearman
-from firstlight.measures import ComponentConvergence, component_convergence
+from firstlight.measures.learning_order import ComponentConvergence, component_convergence
 from firstlight.theory import deep_linear as dl
 
 

@@ -12,7 +12,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.figures import Curve, Figure, curves
-from firstlight.measures import (
+from firstlight.measures.learning_order import (
     CompactRecorder,
     ComponentConvergence,
     activation_free_representation,

@@ -13,7 +13,12 @@ from firstlight.core.result import Result
 from firstlight.data.synthetic.frequency import frequency_data
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import pearson, spearman
-from firstlight.measures import OrderCorrelation, critical_frequency, discriminabilities, order_correlation
+from firstlight.measures.learning_order import (
+    OrderCorrelation,
+    critical_frequency,
+    discriminabilities,
+    order_correlation,
+)
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe
 

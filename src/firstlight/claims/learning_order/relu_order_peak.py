@@ -14,7 +14,7 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.figures import Curve, Figure, curves
-from firstlight.measures import AccessibilityRecorder, history_of, running_constancy
+from firstlight.measures.learning_order import AccessibilityRecorder, history_of, running_constancy
 from firstlight.models import build
 from firstlight.training import Recipe, geometric_steps, train
 

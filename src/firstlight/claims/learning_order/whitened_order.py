@@ -12,7 +12,7 @@ from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation, ZCAWhitening
 from firstlight.figures import Curve, Figure, curves
-from firstlight.measures import (
+from firstlight.measures.learning_order import (
     AccessibilityHistory,
     Constancy,
     learning_order_constancy,

@@ -17,7 +17,7 @@ from firstlight.claims.study import Rule, study
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.figures import Curve, Figure, curves
-from firstlight.measures import effective_rank, ntk_gram
+from firstlight.measures.linearized import effective_rank, ntk_gram
 from firstlight.models import build, parameter_count
 
 OUTPUTS = 10

@@ -14,7 +14,7 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.estimators import solve_linearized
 from firstlight.figures import Curve, Figure, curves
-from firstlight.measures import ntk_gram
+from firstlight.measures.linearized import ntk_gram
 from firstlight.models import LinearizedModel, build, linearize
 
 SIDE = 28

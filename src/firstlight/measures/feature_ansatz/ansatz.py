@@ -13,7 +13,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.maths.sandwich import Sandwich, Undefined, feature_similarity, rotated
-from firstlight.measures.patch_agop import LayerGradients, PatchAgop, patch_agop
+from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchAgop, patch_agop
 
 N_NULLS = 8
 TRAINED = "trained filters, trained gradients"
@@ -120,7 +120,7 @@ def ansatz(
 
     Parameters
     ----------
-    model, data, options : as for :func:`firstlight.measures.patch_agop`.
+    model, data, options : as for :func:`firstlight.measures.feature_ansatz.patch_agop`.
     initial : the model before training, or another one of its architecture. With it all four pairs are
         compared, else only the first.
     draws : of the null.

@@ -17,7 +17,7 @@ from firstlight.maths import (
     permutation_baseline,
     spearman,
 )
-from firstlight.measures.accessibility import AccessibilityHistory
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
 
 DRAWS = 400
 

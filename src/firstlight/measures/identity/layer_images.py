@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
-from firstlight.measures.identity_score import image_outputs, similarities
-from firstlight.measures.stages import stage_outputs
+from firstlight.measures.identity.identity_score import image_outputs, similarities
+from firstlight.measures.identity.stages import stage_outputs
 
 
 def top_singular_image(activation: Float[Tensor, "c h w"]) -> Float[Tensor, "h w"]:
@@ -55,7 +55,7 @@ def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages
 
     Parameters
     ----------
-    model : a chain whose layers keep the image size, see :func:`firstlight.measures.stages`.
+    model : a chain whose layers keep the image size, see :func:`firstlight.measures.identity.stages`.
     image : as the network sees it.
     """
     grey = image.double().mean(0)

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.measures.feature_matrix import Layer, grouped_filters, range_basis
-from firstlight.measures.model_outputs import Directions
+from firstlight._autograd.layers import Layer, grouped_filters, range_basis
+from firstlight._autograd.model_outputs import Directions
 
 N_SETS = 8  # disjoint sets of images: what a standard error is estimated from
 _BYTES = 600_000_000

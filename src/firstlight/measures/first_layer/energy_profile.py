@@ -12,7 +12,7 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.maths import PCA, patch_pca, pearson, separated_blocks
-from firstlight.measures.first_convolution import (
+from firstlight.measures.first_layer.first_convolution import (
     Convolution,
     first_convolution,
     inputs_of_first_convolution,

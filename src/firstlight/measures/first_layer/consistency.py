@@ -17,7 +17,7 @@ from firstlight.maths import (
     pearson,
     permutation_baseline,
 )
-from firstlight.measures.energy_profile import Profile
+from firstlight.measures.first_layer.energy_profile import Profile
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from firstlight._autograd.hooks import layer_inputs
+from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.shapes import Images
-from firstlight.measures.hooks import layer_inputs
-from firstlight.measures.model_state import evaluating
 
 BLOCK_NUMBERS = 1 << 25  # distances held at a time: 128 MB of float32
 

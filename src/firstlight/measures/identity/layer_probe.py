@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
-from firstlight.measures.stages import stage_outputs
+from firstlight.measures.identity.stages import stage_outputs
 
 
 def class_sums(
@@ -60,7 +60,7 @@ def layer_probe(model: nn.Module, train: ImageData, test: ImageData, *, batch_si
 
     Parameters
     ----------
-    model : a chain, see :func:`firstlight.measures.stages`.
+    model : a chain, see :func:`firstlight.measures.identity.stages`.
     train, test : labelled images as the network sees them.
     batch_size : images at a time.
     """

@@ -7,20 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.progress import progress
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
-from firstlight.data.images import ImageData
-from firstlight.measures.feature_matrix import (
-    grouped_filters,
-    measurable_layers,
-    range_basis,
-    unmeasured_layers,
-)
-from firstlight.measures.gradient_accumulators import Accumulators
-from firstlight.measures.hooks import Taps, tapped
-from firstlight.measures.model_outputs import (
+from firstlight._autograd.gradient_accumulators import Accumulators
+from firstlight._autograd.hooks import Taps, tapped
+from firstlight._autograd.layers import grouped_filters, measurable_layers, range_basis, unmeasured_layers
+from firstlight._autograd.model_outputs import (
     Directions,
     OutputName,
     checked_output,
@@ -30,7 +20,12 @@ from firstlight.measures.model_outputs import (
     demand_plain_layers,
     output_directions,
 )
-from firstlight.measures.model_state import evaluating
+from firstlight._autograd.model_state import evaluating
+from firstlight.core.errors import InvalidInput
+from firstlight.core.progress import progress
+from firstlight.core.result import Result
+from firstlight.core.seeds import generator_from
+from firstlight.data.images import ImageData
 
 N_IMAGES = 512
 _BLOCK_ELEMENTS = 24_000_000  # of all layers' outputs: about 300 MB for a forward pass that keeps them
@@ -154,7 +149,7 @@ def patch_agop(
         error; with "all" it is listed in `skipped`.
     outputs : "auto" sums over all outputs if there are at most 32. With more, the leading singular
         directions of the last linear layer are summed exactly and random signs stand for the rest:
-        unbiased, and independent for every image, so that :func:`firstlight.measures.ansatz` can state
+        unbiased, and independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state
         a standard error. "exact" always sums over all.
     output : which part to take if the model returns a tuple (number) or a dictionary (key).
     n_images : at most so many images.

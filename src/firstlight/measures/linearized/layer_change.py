@@ -9,7 +9,7 @@ from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
-from firstlight.measures.ntk_summary import effective_rank
+from firstlight.measures.linearized.ntk_summary import effective_rank
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput, unknown_name
 from firstlight.core.result import Result
 from firstlight.data.synthetic import correlated_images
 from firstlight.maths.edges import sobel_magnitude
-from firstlight.measures.model_state import evaluating
 
 Similarity = Literal["cosine", "pearson"]
 VERDICTS = ("identity", "edge detector", "constant", "noise", "none")

@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from firstlight._autograd.hooks import tapped
+from firstlight._autograd.layers import Layer
 from firstlight.core.errors import InvalidInput
-from firstlight.measures.feature_matrix import Layer
-from firstlight.measures.hooks import tapped
 
 OutputName = int | str | Callable[[Any], Tensor] | None
 N_EXACT = 32

@@ -12,10 +12,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from firstlight._autograd.gradient_products import Factors, Gradients, Rows
+from firstlight._autograd.hooks import tapped
+from firstlight._autograd.model_outputs import OutputName, checked_output, demand_finite_outputs, run
 from firstlight.core.errors import InvalidInput
-from firstlight.measures.gradient_products import Factors, Gradients, Rows
-from firstlight.measures.hooks import tapped
-from firstlight.measures.model_outputs import OutputName, checked_output, demand_finite_outputs, run
 
 _PASS_ELEMENTS = 4_000_000  # of the patches and outputs of all layers, in one pass over images
 _ELEMENTWISE = 30  # cost of an entry of an elementwise pass, in multiplications of a matrix product

@@ -9,17 +9,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from firstlight._autograd.hooks import layer_inputs
+from firstlight._autograd.layers import measurable_layers, range_basis
+from firstlight._autograd.model_outputs import run
+from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.maths import PatchGeometry, extract_patches, pearson, psd_sqrt
 from firstlight.maths.edges import sobel_magnitude
 from firstlight.maths.sandwich import Sandwich
-from firstlight.measures.feature_matrix import measurable_layers, range_basis
-from firstlight.measures.hooks import layer_inputs
-from firstlight.measures.model_outputs import run
-from firstlight.measures.model_state import evaluating
-from firstlight.measures.patch_agop import LayerGradients
+from firstlight.measures.feature_ansatz.patch_agop import LayerGradients
 
 Maps = Float[Tensor, "n h w"]
 
@@ -90,7 +90,7 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
     Parameters
     ----------
     model : as it was measured.
-    layers : from :func:`firstlight.measures.patch_agop`; others than convolutions over images are left out.
+    layers : from :func:`firstlight.measures.feature_ansatz.patch_agop`; others than convolutions over images are left out.
     images : as the model wants them.
     """
     modules = measurable_layers(model, tuple(layer.name for layer in layers))

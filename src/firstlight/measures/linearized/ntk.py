@@ -7,17 +7,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._autograd.gradient_products import Gradients, add_product
+from firstlight._autograd.model_outputs import OutputName, demand_finite_weights, demand_one_image_at_a_time
+from firstlight._autograd.model_state import evaluating
+from firstlight._autograd.weight_gradients import WeightGradients
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
 from firstlight.data.images import ImageData
-from firstlight.measures.gradient_products import Gradients, add_product
-from firstlight.measures.model_outputs import (
-    OutputName,
-    demand_finite_weights,
-    demand_one_image_at_a_time,
-)
-from firstlight.measures.model_state import evaluating
-from firstlight.measures.weight_gradients import WeightGradients
 
 Outputs = str | int
 _BLOCK_ELEMENTS = 32_000_000  # of gradients held at a time, twice between two sets: 256 MB of float64

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
-from firstlight.measures.model_state import evaluating
 
 
 def stages(model: nn.Module) -> list[nn.Sequential]:

@@ -9,11 +9,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.maths import PatchGeometry
-from firstlight.measures.model_state import evaluating
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,9 +18,9 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
+from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
-from firstlight.measures.model_state import evaluating
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.core.result import Result
-from firstlight.measures.energy_profile import Profile
+from firstlight.measures.first_layer.energy_profile import Profile
 
 GRID = 32  # frequencies per axis at which small patches are sampled
 BANDS = (1 / 6, 1 / 3)  # cycles per pixel; the finest wave along an axis has 1/2

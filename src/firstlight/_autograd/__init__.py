@@ -1,0 +1,1 @@
+"""Reading what happens inside a model: layers, hooks, outputs, gradients. Private; the measures are public."""

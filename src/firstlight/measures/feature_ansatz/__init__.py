@@ -1,0 +1,49 @@
+"""Whether a layer's filters point where the network's gradients point."""
+
+from firstlight.measures.feature_ansatz.ansatz import (
+    Ansatz,
+    AnsatzRow,
+    ansatz,
+    ansatz_of,
+)
+from firstlight.measures.feature_ansatz.feature_matrix import (
+    feature_matrix,
+)
+from firstlight.measures.feature_ansatz.filter_faults import (
+    FilterFaults,
+    filter_faults,
+)
+from firstlight.measures.feature_ansatz.patch_agop import (
+    LayerGradients,
+    PatchAgop,
+    patch_agop,
+)
+from firstlight.measures.feature_ansatz.patch_operator import (
+    Eigenvectors,
+    LayerMaps,
+    constant_share,
+    layer_maps,
+    patch_operator_map,
+    sobel_map,
+    top_eigenvectors,
+)
+
+__all__ = [
+    "Ansatz",
+    "AnsatzRow",
+    "Eigenvectors",
+    "FilterFaults",
+    "LayerGradients",
+    "LayerMaps",
+    "PatchAgop",
+    "ansatz",
+    "ansatz_of",
+    "constant_share",
+    "feature_matrix",
+    "filter_faults",
+    "layer_maps",
+    "patch_agop",
+    "patch_operator_map",
+    "sobel_map",
+    "top_eigenvectors",
+]

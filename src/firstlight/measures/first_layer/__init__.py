@@ -1,0 +1,53 @@
+"""What the first layer learned: its energy along the principal components of the patches."""
+
+from firstlight.measures.first_layer.consistency import (
+    Agreement,
+    Consistency,
+    agreement,
+    consistency,
+)
+from firstlight.measures.first_layer.energy_profile import (
+    Profile,
+    energy_profile,
+    patch_basis,
+    profile_in,
+    profile_of,
+    profiles_over_time,
+    windowed,
+)
+from firstlight.measures.first_layer.first_convolution import (
+    Convolution,
+    first_convolution,
+)
+from firstlight.measures.first_layer.frequency import (
+    FrequencyReading,
+    band_energy,
+    component_frequencies,
+    filter_frequencies,
+    frequency_reading,
+)
+from firstlight.measures.first_layer.label_correlation import (
+    label_correlation,
+)
+
+__all__ = [
+    "Agreement",
+    "Consistency",
+    "Convolution",
+    "FrequencyReading",
+    "Profile",
+    "agreement",
+    "band_energy",
+    "component_frequencies",
+    "consistency",
+    "energy_profile",
+    "filter_frequencies",
+    "first_convolution",
+    "frequency_reading",
+    "label_correlation",
+    "patch_basis",
+    "profile_in",
+    "profile_of",
+    "profiles_over_time",
+    "windowed",
+]

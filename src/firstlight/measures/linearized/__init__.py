@@ -1,0 +1,35 @@
+"""How far a network moved from its linearisation: tangent kernels and weight changes."""
+
+from firstlight.measures.linearized.layer_change import (
+    LayerChange,
+    layer_changes,
+)
+from firstlight.measures.linearized.ntk import (
+    jacobian,
+    layer_ntk_grams,
+    ntk_gram,
+)
+from firstlight.measures.linearized.ntk_summary import (
+    LabelAlignment,
+    NtkChange,
+    NtkSpectrum,
+    effective_rank,
+    label_alignment,
+    ntk_change,
+    ntk_spectrum,
+)
+
+__all__ = [
+    "LabelAlignment",
+    "LayerChange",
+    "NtkChange",
+    "NtkSpectrum",
+    "effective_rank",
+    "jacobian",
+    "label_alignment",
+    "layer_changes",
+    "layer_ntk_grams",
+    "ntk_change",
+    "ntk_gram",
+    "ntk_spectrum",
+]
