@@ -29,7 +29,7 @@ def network(name: str) -> nn.Module:
     from firstlight import models
 
     side = NETWORKS[name][0]
-    return models.build(name, classes=CLASSES, shape=(3, side, side), init="kaiming_normal").eval()
+    return models.build(name, classes=CLASSES, shape=(3, side, side), initialiser="kaiming_normal").eval()
 
 
 def one_backward_per_output(model: nn.Module, images: torch.Tensor) -> dict[str, list[float]]:

@@ -18,8 +18,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
-    "house_docstrings",  # the three below are ours, in _ext/
-    "ledger",
+    "sphinx.ext.napoleon",
+    "ledger",  # this and the next are ours, in _ext/
     "mathml",
 ]
 exclude_patterns = ["_build", "README.md", "gallery/sg_execution_times.rst"]
@@ -39,6 +39,9 @@ highlight_language = "python"
 # ---------------------------------------------------------------- API reference
 
 autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 autodoc_default_options = {"exclude-members": "set_fit_request, set_predict_request, set_score_request"}

@@ -21,7 +21,7 @@ for width, rate in ((1, 0.05), (4, 0.002)):
     start = firstlight.build("lenet", classes=train.n_classes, shape=train.shape, width=width)
     model = copy.deepcopy(start)
     train_on(model, train, Recipe(lr=rate, momentum=0.9, epochs=6), show=False)
-    found = firstlight.regime(model, train, init=start, test=test, n_fit=80, show=False)
+    found = firstlight.regime(model, train, initial=start, test=test, n_fit=80, show=False)
     print(f"width {width}: {found.sentence()}")
     print(f"  accuracy {found.accuracy:.0%}, of its exactly solved linearisation {found.linear_accuracy:.0%}")
     print(f"  {', '.join(f'{change.name} moved by {change.distance:.2f}' for change in found.changes)}")

@@ -34,7 +34,7 @@ def test_a_page_is_written_for_wrapped_and_prefixed_weights(weights, tmp_path, m
     torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}}, wrapped)
     page = tmp_path / "page.html"
     code, out, err = run(
-        monkeypatch, capsys, wrapped, "--arch", "lenet", "--data", "photos", "--n", 8, "--init", weights,
+        monkeypatch, capsys, wrapped, "--arch", "lenet", "--data", "photos", "--n", 8, "--initial", weights,
         "--mean", 0.5, "--std", 0.25, 0.25, 0.25, "--output", page, "--device", "cpu",
     )  # fmt: skip
     assert code == 0, err

@@ -12,7 +12,7 @@ import firstlight
 from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import ansatz_tour, fresh_twin, inspect
+from firstlight.insights import ansatz_tour, fresh_initial, inspect
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.report import Page, ansatz_sections, inspection_page, render
 
@@ -95,7 +95,7 @@ def test_bad_data_are_refused(photos):
 
 def test_a_fresh_twin_is_new_everywhere_and_the_same_for_one_seed():
     model = models.build("resnet18", width=0.0625)
-    twin, again = fresh_twin(model, seed=1), fresh_twin(model, seed=1)
+    twin, again = fresh_initial(model, seed=1), fresh_initial(model, seed=1)
     for name, value in model.named_parameters():
         if value.ndim > 1:
             assert not torch.equal(twin.get_parameter(name), value)

@@ -30,7 +30,7 @@ def trained(photos, *, lr, epochs, width=1):
 
 
 def test_a_network_that_was_not_trained_is_exactly_lazy(photos):
-    found = regime(network(), photos, init=network(), n_kernel=12, n_fit=10, show=False)
+    found = regime(network(), photos, initial=network(), n_kernel=12, n_fit=10, show=False)
     assert (found.score, found.null, found.movement) == (0.0, 0.0, 0.0)
     assert found.verdict == "lazy"
     assert found.expansion_accuracy == found.accuracy
@@ -43,13 +43,13 @@ def test_small_steps_of_a_wide_network_are_lazy_and_long_training_of_a_narrow_on
     lazy = regime(
         trained(photos, lr=0.001, epochs=1, width=4),
         photos,
-        init=network(4),
+        initial=network(4),
         n_kernel=12,
         n_fit=0,
         show=False,
     )
     learned = regime(
-        trained(photos, lr=0.05, epochs=15), photos, init=network(), n_kernel=12, n_fit=0, show=False
+        trained(photos, lr=0.05, epochs=15), photos, initial=network(), n_kernel=12, n_fit=0, show=False
     )
     assert lazy.verdict == "lazy"
     assert learned.verdict == "feature learning"
@@ -69,7 +69,7 @@ def test_a_linear_network_is_lazy_however_far_it_moves(photos):
     start = build()
     model = copy.deepcopy(start)
     training.train_on(model, photos, training.Recipe(lr=0.01, epochs=10), show=False)
-    found = regime(model, photos, init=start.state_dict(), n_kernel=12, n_fit=0, show=False)
+    found = regime(model, photos, initial=start.state_dict(), n_kernel=12, n_fit=0, show=False)
     assert found.training.kernel.rotation < 1e-6
     assert found.training.remainder < 1e-3  # rounding of single precision
     assert found.expansion_accuracy == found.accuracy
@@ -78,7 +78,7 @@ def test_a_linear_network_is_lazy_however_far_it_moves(photos):
 def test_batch_normalisation_and_images_without_labels(photos):
     model, start = (models.build("small", classes=8, width=0.25, batch_norm=True, seed=s) for s in (0, 1))
     before = {name: value.clone() for name, value in start.state_dict().items()}
-    found = regime(model, photos.x, init=start, n_kernel=8, show=False)
+    found = regime(model, photos.x, initial=start, n_kernel=8, show=False)
     assert 0 < found.score <= 1
     assert found.alignment is None
     assert math.isnan(found.accuracy)
@@ -86,12 +86,12 @@ def test_batch_normalisation_and_images_without_labels(photos):
 
 
 def test_without_the_start_there_is_no_answer(photos):
-    with pytest.raises(InvalidInput, match="`init` must be the network before its training"):
+    with pytest.raises(InvalidInput, match="`initial` must be the network before its training"):
         regime(network(), photos)
     with pytest.raises(InvalidInput, match="by name and shape"):
-        regime(network(), photos, init=network(2))
+        regime(network(), photos, initial=network(2))
     with pytest.raises(InvalidInput, match="at least 2 images"):
-        regime(network(), photos, init=network(), n_kernel=1)
+        regime(network(), photos, initial=network(), n_kernel=1)
 
 
 def test_the_page_of_a_model_shows_the_regime_where_the_start_is_known(photos):

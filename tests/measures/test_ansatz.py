@@ -215,7 +215,7 @@ def test_distances_from_a_start():
 
 
 def test_the_null_equals_the_measurement_at_the_start_of_a_real_network():
-    model = models.build("pooling_max", init="pooling_study", channels=16, shape=(3, 16, 16)).double()
+    model = models.build("pooling_max", initialiser="pooling_study", channels=16, shape=(3, 16, 16)).double()
     rows = ansatz(model, normal(16, 3, 16, 16)).pair(TRAINED, hidden=True)
     for row in rows:
         assert abs(row.excess) < 0.1

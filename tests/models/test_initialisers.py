@@ -21,7 +21,7 @@ NORMAL, UNIFORM = 3.0, 1.8
 
 
 @pytest.mark.parametrize(
-    ("init", "kurtosis", "variance"),
+    ("initialiser", "kurtosis", "variance"),
     [
         ("xavier_normal", NORMAL, lambda fi, fo: 2 / (fi + fo)),
         ("xavier_uniform", UNIFORM, lambda fi, fo: 2 / (fi + fo)),
@@ -32,8 +32,8 @@ NORMAL, UNIFORM = 3.0, 1.8
     ],
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_variance_of_every_layer_follows_from_its_fans(init, kurtosis, variance, seed):
-    model = models.build("cnfa_cnn", shape=(3, 12, 12), init=init, seed=seed)
+def test_variance_of_every_layer_follows_from_its_fans(initialiser, kurtosis, variance, seed):
+    model = models.build("cnfa_cnn", shape=(3, 12, 12), initialiser=initialiser, seed=seed)
     for weight in model.parameters():
         area = math.prod(weight.shape[2:])
         expected = variance(weight.shape[1] * area, weight.shape[0] * area)
@@ -51,7 +51,7 @@ def test_definition_3_of_pcbias(distribution, kurtosis, depth):
     q, m, k = 300, 150, 40
     model = models.build(
         "linear_fcn", classes=k, shape=(3, 10, 10), depth=depth, units=m, seed=7,
-        init="pcbias", init_options={"distribution": distribution},
+        initialiser="pcbias", initialiser_options={"distribution": distribution},
     )  # fmt: skip
     expected = {1: [1 / q], 2: [1 / m, 1 / m], 4: [1 / m, 2 / (m + m), 2 / (m + m), 1 / m]}[depth]
     for layer, variance in zip(model.layers, expected, strict=True):
@@ -66,7 +66,7 @@ def test_definition_3_differs_from_glorot_in_unequal_middle_layers_too():
 
 
 def test_pooling_study_starts_smaller_in_its_first_layer():
-    model = models.build("pooling_max", init="pooling_study")
+    model = models.build("pooling_max", initialiser="pooling_study")
     weights = [p.detach() for p in model.parameters()]
     assert_variance(weights[0], 5e-3**2, fourth_over_square=NORMAL)
     for weight in weights[1:]:
@@ -74,20 +74,20 @@ def test_pooling_study_starts_smaller_in_its_first_layer():
 
 
 def test_orthogonal_has_orthonormal_rows(float64):
-    model = models.build("cnfa_cnn", shape=(3, 8, 8), init="orthogonal")
+    model = models.build("cnfa_cnn", shape=(3, 8, 8), initialiser="orthogonal")
     for weight in model.parameters():
         flat = weight.detach().flatten(1)
         small = flat @ flat.T if flat.shape[0] <= flat.shape[1] else flat.T @ flat
         torch.testing.assert_close(small, torch.eye(len(small)))
 
 
-@pytest.mark.parametrize("init", ["xavier_normal", "orthogonal", "normal", "identity_crisis"])
-def test_biases_become_zero_and_batch_norm_the_identity(init):
+@pytest.mark.parametrize("initialiser", ["xavier_normal", "orthogonal", "normal", "identity_crisis"])
+def test_biases_become_zero_and_batch_norm_the_identity(initialiser):
     model = models.build("vgg11_bn", width=0.125)
     for parameter in model.parameters():
         parameter.data.fill_(3.0)
     model.features[1].running_mean.fill_(2.0)
-    models.initialise(model, init, seed=0)
+    models.initialise(model, initialiser, seed=0)
     assert not model.classifier.bias.any()
     assert not model.features[1].running_mean.any()
     assert torch.equal(model.features[1].weight, torch.ones(8))

@@ -149,7 +149,7 @@ def test_two_layer_relu_equals_definition_and_is_linear_when_paired(n, q, half, 
 
 
 def test_pairing_survives_another_initialiser():
-    model = models.build("two_layer_relu", classes=1, units=8, paired=True, init="xavier_normal")
+    model = models.build("two_layer_relu", classes=1, units=8, paired=True, initialiser="xavier_normal")
     assert torch.equal(model.hidden.weight[1::2], -model.hidden.weight[::2])
     assert torch.equal(model.readout[1::2], -model.readout[::2])
 

@@ -108,13 +108,13 @@ def test_building_leaves_the_callers_random_state_untouched():
     torch.manual_seed(5)
     expected = torch.rand(4)
     torch.manual_seed(5)
-    models.build("small", init="xavier_normal")
+    models.build("small", initialiser="xavier_normal")
     models.build("lenet")
     assert torch.equal(torch.rand(4), expected)
 
 
 def test_init_is_applied_with_its_options():
-    model = models.build("small", init="normal", init_options={"std": 1e-3}, seed=2)
+    model = models.build("small", initialiser="normal", initialiser_options={"std": 1e-3}, seed=2)
     assert model[0].weight.std() < 2e-3
     assert not model[0].bias.any()
 
@@ -124,9 +124,12 @@ def test_init_is_applied_with_its_options():
     [
         ({"name": "lenett"}, "Did you mean 'lenet'"),
         ({"name": "lenet", "widht": 2}, r"Unknown option of 'lenet' 'widht'.*Known: width, padding"),
-        ({"name": "lenet", "init": "xavier"}, "Unknown initialiser 'xavier'"),
-        ({"name": "lenet", "init": "normal", "init_options": {"sd": 1}}, "Known: std"),
-        ({"name": "lenet", "init": "normal", "init_options": {"std": float("nan")}}, "`std` must be finite"),
+        ({"name": "lenet", "initialiser": "xavier"}, "Unknown initialiser 'xavier'"),
+        ({"name": "lenet", "initialiser": "normal", "initialiser_options": {"sd": 1}}, "Known: std"),
+        (
+            {"name": "lenet", "initialiser": "normal", "initialiser_options": {"std": float("nan")}},
+            "`std` must be finite",
+        ),
         ({"name": "lenet", "width": 0}, "`width` must be a positive factor"),
         ({"name": "lenet", "width": float("nan")}, "`width` must be a positive factor"),
         ({"name": "lenet", "classes": 0}, "`classes` must be at least 1"),

@@ -168,7 +168,7 @@ def test_definition_3_has_unit_scale_for_equal_hidden_widths(width, depth):
 
 
 def test_definition_3_is_what_the_initialiser_draws():
-    model = models.build("linear_fcn", classes=4, shape=(1, 8, 8), depth=3, units=300, init="pcbias")
+    model = models.build("linear_fcn", classes=4, shape=(1, 8, 8), depth=3, units=300, initialiser="pcbias")
     for layer, variance in zip(model.layers, dl.definition3_variances([64, 300, 300, 4]), strict=True):
         draws = layer.weight.numel()
         assert float(layer.weight.detach().var()) == pytest.approx(variance, rel=5 * math.sqrt(2 / draws))

@@ -18,8 +18,10 @@ class Accumulators:
 
     Parameters
     ----------
-    layers : by name.
-    generator : of random output combinations.
+    layers : mapping of str to Layer
+        By name.
+    generator : torch.Generator
+        Of random output combinations.
 
     Notes
     -----

@@ -50,10 +50,13 @@ class Taps:
 
     Parameters
     ----------
-    anchor : ask for the gradient of the model's output with respect to it; every backward pass then
-        reports all gradients at the outputs of the layers.
-    calls : how often each layer was called.
-    elements : numbers in all outputs together.
+    anchor
+        Ask for the gradient of the model's output with respect to it; every backward pass then reports
+        all gradients at the outputs of the layers.
+    calls
+        How often each layer was called.
+    elements
+        Numbers in all outputs together.
     """
 
     def __init__(self) -> None:
@@ -85,9 +88,12 @@ def tapped(
 
     Parameters
     ----------
-    layers : modules that return one tensor, by name.
-    receive : told every gradient at an output, once per backward pass and call.
-    look : shown input and output of every call.
+    layers : mapping of str to torch.nn.Module
+        Modules that return one tensor, by name.
+    receive : Receive, default _nothing
+        Told every gradient at an output, once per backward pass and call.
+    look : Look, default _nothing
+        Shown input and output of every call.
     """
     taps = Taps()
 

@@ -25,8 +25,10 @@ class Directions:
 
     Parameters
     ----------
-    leading : orthonormal rows that are taken for every image.
-    n_random : random rows per image for the rest of the space; 0 if `leading` is all that matters.
+    leading : Tensor of shape (r, c)
+        Orthonormal rows that are taken for every image.
+    n_random : int
+        Random rows per image for the rest of the space; 0 if `leading` is all that matters.
     """
 
     leading: Float[Tensor, "r c"]

@@ -28,11 +28,16 @@ class SharedWeight:
 
     Parameters
     ----------
-    names : of the modules; the first one stands for all.
-    module : the first of them.
-    weight, bias : names of the parameters that train, or None.
-    positions : of all calls together.
-    as_rows : whether gradients are written out.
+    names : tuple of str
+        Of the modules; the first one stands for all.
+    module : nn.Conv2d, nn.Linear or nn.modules.batchnorm._BatchNorm
+        The first of them.
+    weight, bias : str or None
+        Names of the parameters that train, or None.
+    positions : int, default 0
+        Of all calls together.
+    as_rows : bool, default True
+        Whether gradients are written out.
     """
 
     names: tuple[str, ...]
@@ -100,11 +105,14 @@ class WeightGradients:
 
     Parameters
     ----------
-    model : in evaluation mode.
-    images : two are enough. Every layer is tried on them: where the gradients differ from those of plain
-        backward passes, because the weights are used elsewhere too or images meet, they are read by
-        plain backward passes from then on.
-    output : which part of what the model returns.
+    model : torch.nn.Module
+        In evaluation mode.
+    images : Tensor
+        Two are enough. Every layer is tried on them: where the gradients differ from those of plain
+        backward passes, because the weights are used elsewhere too or images meet, they are read by plain
+        backward passes from then on.
+    output : OutputName, optional
+        Which part of what the model returns.
     """
 
     def __init__(self, model: nn.Module, images: Tensor, *, output: OutputName = None) -> None:

@@ -32,11 +32,16 @@ def reproduce(
 
     Parameters
     ----------
-    what : a claim, a theme, the beginning of claim ids, or "all".
-    scale : "smoke", "desk" or "paper".
-    store : where finished studies lie; none is run twice.
-    seed : replaces the seed of every study.
-    listen : told the name, index and number of studies before each of them starts.
+    what : str
+        A claim, a theme, the beginning of claim ids, or "all".
+    scale : str, default 'smoke'
+        "smoke", "desk" or "paper".
+    store : Store, optional
+        Where finished studies lie; none is run twice.
+    seed : int, optional
+        Replaces the seed of every study.
+    listen : Listener
+        Told the name, index and number of studies before each of them starts.
     """
     if scale not in SCALES:
         raise unknown_name("scale", scale, SCALES)

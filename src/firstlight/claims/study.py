@@ -20,12 +20,18 @@ class Rule:
 
     Parameters
     ----------
-    measured : the numbers to print, by name.
-    reproduced : the rule `check.reproduced_if` of the claim.
-    partly : the rule `reduced.must_hold`, for claims that are not exact.
-    spread : spread over seeds of those numbers, by the same names.
-    null : what the control that could explain the numbers away gives, by name.
-    note : said beside the verdict; for instance that a rule was found wrong.
+    measured : callable
+        The numbers to print, by name.
+    reproduced : callable
+        The rule `check.reproduced_if` of the claim.
+    partly : callable, optional
+        The rule `reduced.must_hold`, for claims that are not exact.
+    spread : callable, optional
+        Spread over seeds of those numbers, by the same names.
+    null : callable, optional
+        What the control that could explain the numbers away gives, by name.
+    note : str, default ''
+        Said beside the verdict; for instance that a rule was found wrong.
     """
 
     measured: Callable[[Any], dict[str, float]]

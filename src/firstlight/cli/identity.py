@@ -11,7 +11,7 @@ def identity(
     family: str = "cnn",
     width: int | None = None,
     kernel: int = 5,
-    init: str = "default",
+    initialiser: str = "default",
     optimiser: str = "adam",
     lr: float = 1e-3,
     momentum: float = 0.0,
@@ -37,7 +37,7 @@ def identity(
         Channels (32 by default) or hidden units (as many as pixels).
     kernel
         Side of the filters, odd.
-    init
+    initialiser
         Initialiser: default, xavier_normal, kaiming_normal, orthogonal and others.
     optimiser
         One of sgd, adam, adagrad, rmsprop, adamax, adadelta; decides the answer with its rate.
@@ -78,7 +78,7 @@ def identity(
         family=family,
         width=width,
         kernel=kernel,
-        init=init,
+        initialiser=initialiser,
         optimiser=optimiser,
         lr=lr,
         momentum=momentum,

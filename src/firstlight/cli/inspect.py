@@ -19,7 +19,7 @@ def inspect(
     data: str,
     arch: str | None = None,
     factory: Annotated[str | None, Parameter(name="--import")] = None,
-    init: Path | None = None,
+    initial: Path | None = None,
     split: str = "test",
     n: int | None = None,
     fast: bool = False,
@@ -45,7 +45,7 @@ def inspect(
         Name of an architecture; timm:NAME and torchvision:NAME where those are installed.
     factory
         Python code of yours that builds the model: module:function, called without arguments.
-    init
+    initial
         Weights of the same model before its training, which also tell whether training was lazy; by default a
         fresh initialisation is compared.
     split
@@ -77,7 +77,7 @@ def inspect(
     page_file(output)
     place = _device(device)
     images = _images(data, split, seed)
-    model, start, images = _models(checkpoint, arch, factory, init, images, classes, option or [], seed)
+    model, start, images = _models(checkpoint, arch, factory, initial, images, classes, option or [], seed)
     images = _scaled(images, mean, std)
     found = look(
         model.to(place),
@@ -126,7 +126,7 @@ def _models(
     checkpoint: str,
     arch: str | None,
     factory: str | None,
-    init: Path | None,
+    initial: Path | None,
     images: "ImageData",
     classes: int | None,
     options: list[str],
@@ -149,7 +149,7 @@ def _models(
 
     try:
         model = load_weights(empty(), checkpoint)
-        start = None if init is None else load_weights(empty(), init)
+        start = None if initial is None else load_weights(empty(), initial)
     except InvalidInput as error:
         if classes is None and arch is not None and "of another shape" in str(error):
             raise InvalidInput(

@@ -17,7 +17,7 @@ def train(
     batch_size: int = 32,
     optimiser: str = "sgd",
     loss: Literal["cross_entropy", "mse", "mse_sum"] = "cross_entropy",
-    init: str = "default",
+    initialiser: str = "default",
     seed: int = 0,
     output: OutputFile = Path("model.safetensors"),
 ) -> None:
@@ -31,7 +31,7 @@ def train(
         Name of a data set, or a folder of class folders.
     n
         Number of training images; all by default.
-    epochs, lr, momentum, batch_size, optimiser, loss, init, seed
+    epochs, lr, momentum, batch_size, optimiser, loss, initialiser, seed
         The recipe.
     output
         Where to write the weights (safetensors).
@@ -45,7 +45,7 @@ def train(
     from firstlight.training import Recipe, accuracy, train_once
 
     images = load(data, split="train", n=n, seed=seed)
-    spec = ModelSpec(name=arch, classes=images.n_classes, shape=images.shape, init=init)
+    spec = ModelSpec(name=arch, classes=images.n_classes, shape=images.shape, initialiser=initialiser)
     recipe = Recipe(
         optimiser=optimiser,
         lr=lr,

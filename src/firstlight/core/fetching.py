@@ -29,9 +29,12 @@ class NpmPackage:
 
     Parameters
     ----------
-    name, version : as the registry knows them.
-    sha256 : of the ``.tgz``.
-    size : bytes of the ``.tgz``, for the progress bar.
+    name, version : str
+        As the registry knows them.
+    sha256 : str
+        Of the ``.tgz``.
+    size : int
+        Bytes of the ``.tgz``, for the progress bar.
     """
 
     name: str

@@ -73,11 +73,16 @@ def map_tasks(
 
     Parameters
     ----------
-    function : any callable; closures are fine.
-    tasks : one argument each.
-    label : what the progress bar says.
-    n_jobs : processes side by side; 1 runs everything here. Default :func:`default_jobs`.
-    show : force the progress bar on or off.
+    function : callable
+        Any callable; closures are fine.
+    tasks : sequence of Task
+        One argument each.
+    label : str
+        What the progress bar says.
+    n_jobs : int, optional
+        Processes side by side; 1 runs everything here. Default :func:`default_jobs`.
+    show : bool, optional
+        Force the progress bar on or off.
 
     Notes
     -----

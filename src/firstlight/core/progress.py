@@ -99,9 +99,12 @@ def screen(title: str, *, seconds: float | None = None, show: bool | None = None
 
     Parameters
     ----------
-    title : what is going on.
-    seconds : how long it is planned to take, if that is known.
-    show : True or False to force the live view; by default only on a terminal.
+    title : str
+        What is going on.
+    seconds : float, optional
+        How long it is planned to take, if that is known.
+    show : bool, optional
+        True or False to force the live view; by default only on a terminal.
     """
     global _screen
     shown = Screen(title, seconds=seconds, show=is_watched() if show is None else show)
@@ -126,10 +129,14 @@ def progress(label: str, *, total: float | None, unit: str = "", show: bool | No
 
     Parameters
     ----------
-    label : what is going on.
-    total : the amount of work, or None if unknown.
-    unit : "bytes" shows sizes and speed; anything else is printed after the count.
-    show : True or False to force it; by default only on a terminal.
+    label : str
+        What is going on.
+    total : float or None
+        The amount of work, or None if unknown.
+    unit : str, default ''
+        "bytes" shows sizes and speed; anything else is printed after the count.
+    show : bool, optional
+        True or False to force it; by default only on a terminal.
     """
     if not (is_watched() if show is None else show):
         yield _Silent()

@@ -13,8 +13,10 @@ class Registry(Generic[T]):
 
     Parameters
     ----------
-    kind : what the entries are, as it should read in an error message.
-    hint : what to do on a miss; by default all names are listed.
+    kind : str
+        What the entries are, as it should read in an error message.
+    hint : str, default ''
+        What to do on a miss; by default all names are listed.
 
     Examples
     --------

@@ -35,17 +35,23 @@ def load(
 
     Parameters
     ----------
-    name : a data set (``"cifar10"``), some classes of one (``"cifar10:cat/dog"``), a named subset
+    name : str or Path
+        A data set (``"cifar10"``), some classes of one (``"cifar10:cat/dog"``), a named subset
         (``"cats_dogs"``), or the path of a folder of class folders, an npz file or an archive of either.
-    split : ``"train"`` or ``"test"``.
-    n : draw this many images, evenly over the classes, as `ImageData.sample` does; default all.
-    seed : of the draw.
-    source : your own copy of the data set, in its standard files; with ``"folder"`` any class folders.
+    split : str, default 'train'
+        ``"train"`` or ``"test"``.
+    n : int, optional
+        Draw this many images, evenly over the classes, as `ImageData.sample` does; default all.
+    seed : int, default 0
+        Of the draw.
+    source : str or Path, optional
+        Your own copy of the data set, in its standard files; with ``"folder"`` any class folders.
 
     Returns
     -------
-    Pixels as float32 in [0, 1]; `meta` tells name, split, licence and number of images. If the data set
-    can be had nowhere, `DataUnavailable` says what to put where.
+    ImageData
+        Pixels as float32 in [0, 1]; `meta` tells name, split, licence and number of images. If the data
+        set can be had nowhere, `DataUnavailable` says what to put where.
 
     Examples
     --------

@@ -21,20 +21,34 @@ class DataSet:
 
     Parameters
     ----------
-    name : what `load` calls it.
-    summary : one line.
-    shape : channels, height, width; None if the copy decides.
-    classes : names in label order; empty if the copy decides.
-    counts : images per split of the complete set.
-    licence : what the owners allow, as far as we know.
-    where : how it gets here, in a few words.
-    formats : the files of a user's copy that are understood, in words.
-    readers : one per format, tried in order; npz files and class folders are always tried last.
-    fetchers : ways to get it without an account, tried in order; each raises DataUnavailable.
-    torchvision : class name in ``torchvision.datasets`` and its arguments, one dict per download.
-    embedded : makes the splits from what is installed; such a set needs no cache.
-    groups : names for several classes at once, as in ``"cifar100:small_mammals"``.
-    resized : side to which class folders of images of any size are brought; None demands equal sizes.
+    name : str
+        What `load` calls it.
+    summary : str
+        One line.
+    shape : tuple of 3 int or None
+        Channels, height, width; None if the copy decides.
+    classes : tuple of str
+        Names in label order; empty if the copy decides.
+    counts : mapping of str to int
+        Images per split of the complete set.
+    licence : str
+        What the owners allow, as far as we know.
+    where : str
+        How it gets here, in a few words.
+    formats : str
+        The files of a user's copy that are understood, in words.
+    readers : tuple of Reader, default ()
+        One per format, tried in order; npz files and class folders are always tried last.
+    fetchers : tuple of callable, default ()
+        Ways to get it without an account, tried in order; each raises DataUnavailable.
+    torchvision : tuple of (str, tuple of dict of str to object), optional
+        Class name in ``torchvision.datasets`` and its arguments, one dict per download.
+    embedded : callable, optional
+        Makes the splits from what is installed; such a set needs no cache.
+    groups : mapping of str to tuple of str
+        Names for several classes at once, as in ``"cifar100:small_mammals"``.
+    resized : int, optional
+        Side to which class folders of images of any size are brought; None demands equal sizes.
     """
 
     name: str

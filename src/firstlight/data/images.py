@@ -24,10 +24,14 @@ class ImageData:
 
     Parameters
     ----------
-    x : images ``n c h w``, float32, in [0, 1] unless an intervention changed the scale.
-    y : class index of every image, int64.
-    classes : one name per class index.
-    meta : free facts, such as ``{"name": "cifar10", "split": "train"}``; interventions add their own.
+    x : Tensor of shape (n, c, h, w)
+        Images ``n c h w``, float32, in [0, 1] unless an intervention changed the scale.
+    y : Labels
+        Class index of every image, int64.
+    classes : tuple of str
+        One name per class index.
+    meta : dict of str to object
+        Free facts, such as ``{"name": "cifar10", "split": "train"}``; interventions add their own.
 
     Examples
     --------

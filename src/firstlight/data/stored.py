@@ -20,10 +20,14 @@ class StoredImages:
 
     Parameters
     ----------
-    x : pixels as bytes.
-    y : class index of every image.
-    classes : one name per class index.
-    attributes : other yes/no labels of the same images, by name; only CelebA has any.
+    x : uint8 Tensor of shape (n, c, h, w)
+        Pixels as bytes.
+    y : Int64[Tensor, ' n']
+        Class index of every image.
+    classes : tuple of str
+        One name per class index.
+    attributes : mapping of str to uint8 Tensor of shape (n,)
+        Other yes/no labels of the same images, by name; only CelebA has any.
     """
 
     x: UInt8[Tensor, "n c h w"]

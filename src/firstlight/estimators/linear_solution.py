@@ -22,10 +22,14 @@ class LinearSolution:
 
     Parameters
     ----------
-    line : the linearised network in float64, at u = 0.
-    images, n_outputs : what it is fitted to.
-    fit : the problem in the eigenbasis of the tangent kernel.
-    form : "dual" (from the Gram matrix) or "primal" (from the Jacobian).
+    line : LinearizedModel
+        The linearised network in float64, at u = 0.
+    images, n_outputs : Tensor of shape (n, c, h, w) or int
+        What it is fitted to.
+    fit : LinearFit
+        The problem in the eigenbasis of the tangent kernel.
+    form : str
+        "dual" (from the Gram matrix) or "primal" (from the Jacobian).
     """
 
     line: LinearizedModel
@@ -69,12 +73,17 @@ def solve_linearized(
 
     Parameters
     ----------
-    model : the network, at the weights to linearise at; a copy in float64 is used.
-    images, targets : one row of targets per image, as many columns as the network has outputs.
-    form : "dual" decomposes the Gram matrix, (n c)² numbers; "primal" the Jacobian, n c times weights;
+    model : torch.nn.Module
+        The network, at the weights to linearise at; a copy in float64 is used.
+    images, targets : Tensor of shape (n, c, h, w) or Tensor of shape (n, outputs)
+        One row of targets per image, as many columns as the network has outputs.
+    form : str, default 'auto'
+        "dual" decomposes the Gram matrix, (n c)² numbers; "primal" the Jacobian, n c times weights;
         "auto" takes the smaller.
-    cutoff : share of the largest eigenvalue below which eigenvalues count as zero; by default rounding.
-    label, show : of the progress bar.
+    cutoff : float, optional
+        Share of the largest eigenvalue below which eigenvalues count as zero; by default rounding.
+    label, show : str or bool
+        Of the progress bar.
 
     Notes
     -----

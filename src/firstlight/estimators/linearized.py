@@ -26,23 +26,34 @@ class LinearizedClassifier(KernelClassifier):
 
     Parameters
     ----------
-    model : name of an architecture, see :func:`firstlight.models.available`. None takes LeNet for images
-        and a fully connected network for rows without a shape or images under 12 pixels.
-    width : factor on all widths, for architectures that have it.
-    model_options : further options of the architecture.
-    solver : "exact", at most 20 000 images times classes; or "sgd".
-    ridge : of the exact solver, relative to the largest eigenvalue of the kernel. Of several, the one
-        with the lowest squared error on a validation share is taken; then all images are fitted.
-    validation : that share.
-    lr, momentum, weight_decay, batch_size, epochs : of SGD; the loss is the mean over images of the
-        sum over classes. Weight decay pulls to the initial weights.
-    image_shape : channels, height and width of a row of `X`; not needed for 4-D arrays and tensors.
-    random_state : decides weights, validation share and the order of the images.
+    model : str, optional
+        Name of an architecture, see :func:`firstlight.models.available`. None takes LeNet for images and
+        a fully connected network for rows without a shape or images under 12 pixels.
+    width : float, default 1
+        Factor on all widths, for architectures that have it.
+    model_options : dict of str to object, optional
+        Further options of the architecture.
+    solver : str, default 'exact'
+        "exact", at most 20 000 images times classes; or "sgd".
+    ridge : float or sequence of float, default RIDGES
+        Of the exact solver, relative to the largest eigenvalue of the kernel. Of several, the one with
+        the lowest squared error on a validation share is taken; then all images are fitted.
+    validation : float, default 0.2
+        That share.
+    lr, momentum, weight_decay, batch_size, epochs : float or int
+        Of SGD; the loss is the mean over images of the sum over classes. Weight decay pulls to the
+        initial weights.
+    image_shape : tuple of 3 int, optional
+        Channels, height and width of a row of `X`; not needed for 4-D arrays and tensors.
+    random_state : int, default 0
+        Decides weights, validation share and the order of the images.
 
     Attributes
     ----------
-    model_ : the fitted :class:`firstlight.models.LinearizedModel`.
-    ridge_, ridge_errors_ : the ridge taken, and the validation error of each.
+    model_
+        The fitted :class:`firstlight.models.LinearizedModel`.
+    ridge_, ridge_errors_
+        The ridge taken, and the validation error of each.
     """
 
     @no_type_check  # scikit-learn: nothing is checked before `fit`

@@ -19,9 +19,12 @@ class Dots(Result):
 
     Parameters
     ----------
-    name : as the reader should see it.
-    middle, low, high : one each per name.
-    role : decides the colour, see :data:`firstlight.figures.style.ROLES`.
+    name : str
+        As the reader should see it.
+    middle, low, high : tuple of float
+        One each per name.
+    role : str, default 'trained'
+        Decides the colour, see :data:`firstlight.figures.style.ROLES`.
     """
 
     name: str
@@ -63,11 +66,16 @@ def dots(
 
     Parameters
     ----------
-    names : of the columns, in their order; shortened on the axis if long.
-    series : what to draw.
-    title, alt : see :class:`Figure`.
-    x, y : axis titles with units.
-    height : in pixels.
+    names : sequence of str
+        Of the columns, in their order; shortened on the axis if long.
+    series : sequence of Dots
+        What to draw.
+    title, alt : str
+        See :class:`Figure`.
+    x, y : str
+        Axis titles with units.
+    height : int, default 400
+        In pixels.
     """
     places = list(range(len(names)))
     data: list[dict[str, Any]] = []

@@ -19,10 +19,15 @@ class Curve:
 
     Parameters
     ----------
-    name : as the reader should see it.
-    values : one row per run.
-    role : decides colour and dash, see :data:`firstlight.figures.style.ROLES`.
-    shade : place between 0 and 1 in an ordered family of curves, which then have the colours of an even scale.
+    name : str
+        As the reader should see it.
+    values : Tensor of shape (runs, points)
+        One row per run.
+    role : str, default 'trained'
+        Decides colour and dash, see :data:`firstlight.figures.style.ROLES`.
+    shade : float, optional
+        Place between 0 and 1 in an ordered family of curves, which then have the colours of an even
+        scale.
     """
 
     name: str
@@ -55,12 +60,18 @@ def curves(
 
     Parameters
     ----------
-    series : the curves; every one needs the same number of points.
-    title, alt : see :class:`Figure`.
-    x, y : axis titles with units.
-    at : positions of the points; 1, 2, ... by default.
-    log_x, log_y : logarithmic axes.
-    height : in pixels.
+    series : sequence of Curve
+        The curves; every one needs the same number of points.
+    title, alt : str
+        See :class:`Figure`.
+    x, y : str
+        Axis titles with units.
+    at : sequence of float, optional
+        Positions of the points; 1, 2, ... by default.
+    log_x, log_y : bool, default False
+        Logarithmic axes.
+    height : int, default 360
+        In pixels.
     """
     n_points = series[0].values.shape[1]
     positions = [float(p) for p in at] if at is not None else [float(p) for p in range(1, n_points + 1)]

@@ -12,8 +12,10 @@ class Frame(Result):
 
     Parameters
     ----------
-    label : when it is, as the reader should see it.
-    data : what it replaces in every trace.
+    label : str
+        When it is, as the reader should see it.
+    data : tuple of dict of str to object
+        What it replaces in every trace.
     """
 
     label: str
@@ -26,9 +28,12 @@ class Sprite(Result):
 
     Parameters
     ----------
-    source : the image as a `data:` address.
-    n, columns : how many there are, and how many in a row.
-    name : what one of them is called, such as "component".
+    source : str
+        The image as a `data:` address.
+    n, columns : int
+        How many there are, and how many in a row.
+    name : str
+        What one of them is called, such as "component".
     """
 
     source: str
@@ -48,10 +53,14 @@ class KeyEntry(Result):
 
     Parameters
     ----------
-    name : as the reader should see it.
-    colour, dash : as in :data:`firstlight.figures.style.ROLES`.
-    mark : "line", "dot", "ring" or "bar".
-    traces : which traces of the plot belong to it.
+    name : str
+        As the reader should see it.
+    colour, dash : str
+        As in :data:`firstlight.figures.style.ROLES`.
+    mark : str
+        "line", "dot", "ring" or "bar".
+    traces : tuple of int
+        Which traces of the plot belong to it.
     """
 
     name: str
@@ -67,12 +76,18 @@ class Figure(Result):
 
     Parameters
     ----------
-    plot : `data` and `layout` of Plotly, as plain values.
-    title : what it shows, in a few words.
-    alt : what a person who cannot see it should know.
-    table : the numbers behind it, one list per column, all of one length.
-    frames : moments for a slider; `plot` is the last of them.
-    sprite : pictures of the points of the horizontal axis.
+    plot : dict of str to object
+        `data` and `layout` of Plotly, as plain values.
+    title : str
+        What it shows, in a few words.
+    alt : str
+        What a person who cannot see it should know.
+    table : dict of str to list of object
+        The numbers behind it, one list per column, all of one length.
+    frames : tuple of Frame, default ()
+        Moments for a slider; `plot` is the last of them.
+    sprite : Sprite, optional
+        Pictures of the points of the horizontal axis.
     """
 
     plot: dict[str, Any]

@@ -15,11 +15,16 @@ def film(
 
     Parameters
     ----------
-    moments : made by the same builder from data of the same kind, in the order of time.
-    labels : when each of them is, such as "12".
-    time : what the labels count, such as "training step".
-    title, alt : of the whole.
-    tables : put the numbers of all moments into the table, else only the last.
+    moments : sequence of Figure
+        Made by the same builder from data of the same kind, in the order of time.
+    labels : sequence of str
+        When each of them is, such as "12".
+    time : str
+        What the labels count, such as "training step".
+    title, alt : str
+        Of the whole.
+    tables : bool, default True
+        Put the numbers of all moments into the table, else only the last.
     """
     last = moments[-1]
     frames = tuple(

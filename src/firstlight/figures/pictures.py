@@ -23,8 +23,10 @@ def signed_to_pixels(images: Float[Tensor, "n c h w"], *, each: bool = True) -> 
 
     Parameters
     ----------
-    images : filters, eigenvectors or differences.
-    each : scale every picture by its own largest magnitude, else all by the largest of all.
+    images : Tensor of shape (n, c, h, w)
+        Filters, eigenvectors or differences.
+    each : bool, default True
+        Scale every picture by its own largest magnitude, else all by the largest of all.
     """
     top = images.abs().amax(dim=(1, 2, 3) if each else (0, 1, 2, 3), keepdim=True)
     return 0.5 + 0.5 * images / torch.where(top > 0, top, torch.ones_like(top))
@@ -69,10 +71,14 @@ def picture_grid(
 
     Parameters
     ----------
-    images : two channels are shown as their first; more than three as the first three.
-    title, alt : see :class:`Figure`.
-    signed : zero is middle grey and every picture has its own symmetric scale.
-    columns, zoom : of the grid; by default nearly square and about 40 pixels a picture.
+    images : Tensor of shape (n, c, h, w)
+        Two channels are shown as their first; more than three as the first three.
+    title, alt : str
+        See :class:`Figure`.
+    signed : bool, default True
+        Zero is middle grey and every picture has its own symmetric scale.
+    columns, zoom : int, optional
+        Of the grid; by default nearly square and about 40 pixels a picture.
     """
     if images.shape[1] == 2:
         images = images[:, :1]

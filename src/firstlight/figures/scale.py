@@ -11,10 +11,14 @@ class Scale:
 
     Parameters
     ----------
-    low, high : the ends, as powers of ten on a logarithmic axis; `low` may be the larger.
-    is_log : whether the axis is logarithmic.
-    names : of the places 0, 1, ..., if the axis counts things.
-    ticks : labelled values.
+    low, high : float
+        The ends, as powers of ten on a logarithmic axis; `low` may be the larger.
+    is_log : bool
+        Whether the axis is logarithmic.
+    names : tuple of str
+        Of the places 0, 1, ..., if the axis counts things.
+    ticks : tuple of tuple of (object, str)
+        Labelled values.
     """
 
     low: float

@@ -43,8 +43,10 @@ def svg(figure: Figure, *, frame: Frame | None = None) -> str:
 
     Parameters
     ----------
-    figure : made by any of our builders.
-    frame : one of its frames; the last by default.
+    figure : Figure
+        Made by any of our builders.
+    frame : Frame, optional
+        One of its frames; the last by default.
 
     Examples
     --------

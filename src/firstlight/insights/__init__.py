@@ -13,7 +13,7 @@ from firstlight.insights.explain_profile import (
     explain_profile,
 )
 from firstlight.insights.first_layer_tour import FirstLayerTour
-from firstlight.insights.fresh_twin import fresh_twin
+from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.identity_bias import (
     IdentityBias,
     identity_bias,
@@ -90,7 +90,7 @@ __all__ = [
     "early_stopping_by_band",
     "explain_profile",
     "flip_point",
-    "fresh_twin",
+    "fresh_initial",
     "identity_bias",
     "identity_images",
     "inspect",

@@ -27,10 +27,14 @@ class AnsatzTour(Result):
 
     Parameters
     ----------
-    ansatz : correlations of every layer, trained and at the start, with their nulls.
-    eigenvectors : leading ones of the first convolution.
-    maps : what the convolutions look at in `shown`.
-    shown : a few images.
+    ansatz : Ansatz
+        Correlations of every layer, trained and at the start, with their nulls.
+    eigenvectors : tuple of Eigenvectors
+        Leading ones of the first convolution.
+    maps : tuple of LayerMaps
+        What the convolutions look at in `shown`.
+    shown : Tensor of shape (n, c, h, w)
+        A few images.
     """
 
     ansatz: Ansatz
@@ -44,9 +48,12 @@ def ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, seed: 
 
     Parameters
     ----------
-    model, initial : after and before training.
-    data : unseen images; 128 of them are used. A few seconds for a small network.
-    seed : of the choice of images and of the nulls.
+    model, initial : torch.nn.Module
+        After and before training.
+    data : ImageData
+        Unseen images; 128 of them are used. A few seconds for a small network.
+    seed : int, default 0
+        Of the choice of images and of the nulls.
     """
     images = data.sample(min(N_IMAGES, len(data)), seed=seed).x
     trained, start = (

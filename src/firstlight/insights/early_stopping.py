@@ -21,11 +21,16 @@ class EarlyStopping(Result):
 
     Parameters
     ----------
-    bands : first and last component of each band, from 1, both included.
-    steps : times.
-    accuracy : on test images, band by band.
-    clean : the same without noise.
-    flipped : share of training labels that the noise turned in each band.
+    bands : tuple of tuple of 2 int
+        First and last component of each band, from 1, both included.
+    steps : tuple of float
+        Times.
+    accuracy : Tensor of shape (bands, t)
+        On test images, band by band.
+    clean : Tensor of shape (t,)
+        The same without noise.
+    flipped : Tensor of shape (bands,)
+        Share of training labels that the noise turned in each band.
     """
 
     bands: tuple[tuple[int, int], ...]
@@ -68,11 +73,16 @@ def early_stopping_by_band(
 
     Parameters
     ----------
-    train, test : two or more classes.
-    bands : first and last component, from 1.
-    noise : relative size; the same for every band.
-    steps : times at the rate 1 / d_1; by default up to a million, evenly on a logarithmic axis.
-    seed : of the noise.
+    train, test : ImageData
+        Two or more classes.
+    bands : sequence of tuple of 2 int
+        First and last component, from 1.
+    noise : float, default 1.0
+        Relative size; the same for every band.
+    steps : sequence of float, optional
+        Times at the rate 1 / d_1; by default up to a million, evenly on a logarithmic axis.
+    seed : int, default 0
+        Of the noise.
     """
     mean = train.x.flatten(1).double().mean(0)
     x, z = (part.x.flatten(1).double() - mean for part in (train, test))

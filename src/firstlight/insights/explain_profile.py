@@ -27,16 +27,25 @@ class ProfileExplanation(Result):
 
     Parameters
     ----------
-    profile : what was measured.
-    bias_time, label_time : gradient-flow times of the two best fits, in units of 1 / largest eigenvalue.
-    sigma : energy that the fit leaves to the initial weights, per component.
-    bias_curve : the closed form without labels, fitted.
-    label_curve : the closed form with the true labels added, fitted.
-    bias_share : share of the variance of the profile explained without labels.
-    label_share : what the true labels add to it.
-    null_share : median share that the same two-parameter fit reaches on random filters: what fitting
-        alone achieves.
-    residual : measured minus `label_curve`, by component.
+    profile : Profile
+        What was measured.
+    bias_time, label_time : float
+        Gradient-flow times of the two best fits, in units of 1 / largest eigenvalue.
+    sigma : float
+        Energy that the fit leaves to the initial weights, per component.
+    bias_curve : Tensor of shape (m,)
+        The closed form without labels, fitted.
+    label_curve : Tensor of shape (m,)
+        The closed form with the true labels added, fitted.
+    bias_share : float
+        Share of the variance of the profile explained without labels.
+    label_share : float
+        What the true labels add to it.
+    null_share : float
+        Median share that the same two-parameter fit reaches on random filters: what fitting alone
+        achieves.
+    residual : Tensor of shape (m,)
+        Measured minus `label_curve`, by component.
     """
 
     profile: Profile
@@ -96,11 +105,16 @@ def explain_profile(
 
     Parameters
     ----------
-    model : a trained network.
-    data : the images and labels it was trained on.
-    subtract : its start, to explain the accumulated update instead of the weights.
-    n_images : at most so many images.
-    seed : of the random filters that serve as null.
+    model : torch.nn.Module
+        A trained network.
+    data : ImageData
+        The images and labels it was trained on.
+    subtract : torch.nn.Module or Tensor, optional
+        Its start, to explain the accumulated update instead of the weights.
+    n_images : int, default N_IMAGES
+        At most so many images.
+    seed : int, default 0
+        Of the random filters that serve as null.
     """
     if len(data) > n_images:
         data = data.sample(n_images, seed=seed)

@@ -34,18 +34,30 @@ class FirstLayerTour(Result):
 
     Parameters
     ----------
-    explanation : profile of the first network with its theory curve.
-    energies, initial : trained and initial profile of every network.
-    consistency : correlation of all networks, controls included.
-    pair : the first two networks in detail.
-    steps : when the first network was looked at.
-    growth : profile of its accumulated update at those steps.
-    course : profile of its weights at those steps.
-    shots : its filters at those steps.
-    bands : share of the energy of the update (trained minus initial) in low, middle and high frequency.
-    components : frequency of every component.
-    moved : how far the first layer moved, relative to its start.
-    filters : of the first network.
+    explanation : ProfileExplanation
+        Profile of the first network with its theory curve.
+    energies, initial : Tensor of shape (nets, m)
+        Trained and initial profile of every network.
+    consistency : Consistency
+        Correlation of all networks, controls included.
+    pair : Agreement
+        The first two networks in detail.
+    steps : tuple of int
+        When the first network was looked at.
+    growth : Tensor of shape (t, m)
+        Profile of its accumulated update at those steps.
+    course : Tensor of shape (t, m)
+        Profile of its weights at those steps.
+    shots : Tensor of shape (t, k, c, h, w)
+        Its filters at those steps.
+    bands : Tensor of shape (3,)
+        Share of the energy of the update (trained minus initial) in low, middle and high frequency.
+    components : FrequencyReading
+        Frequency of every component.
+    moved : Tensor of shape (nets,)
+        How far the first layer moved, relative to its start.
+    filters : Tensor of shape (k, c, h, w)
+        Of the first network.
     """
 
     explanation: ProfileExplanation
@@ -82,10 +94,14 @@ def first_layer_tour(
 
     Parameters
     ----------
-    spec : their architecture.
-    nets, models : at least two, and the same as modules.
-    train : what they were trained on.
-    seed : of the choice of images and of resampling.
+    spec : ModelSpec
+        Their architecture.
+    nets, models : list of Trained or list of torch.nn.Module
+        At least two, and the same as modules.
+    train : ImageData
+        What they were trained on.
+    seed : int, default 0
+        Of the choice of images and of resampling.
     """
     explanation = explain_profile(models[0], train, seed=seed)
     first = explanation.profile

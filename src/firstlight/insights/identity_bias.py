@@ -58,9 +58,11 @@ class IdentityBias(Result):
 
     Parameters
     ----------
-    outcomes : one per seed, each with the similarity of its untrained twin to the identity, the null:
-        a network with skip connections may copy before it has learned anything.
-    recipe : optimiser, rate and length are part of the answer.
+    outcomes : tuple of SeedOutcome
+        One per seed, each with the similarity of its untrained twin to the identity, the null: a network
+        with skip connections may copy before it has learned anything.
+    recipe : str
+        Optimiser, rate and length are part of the answer.
     """
 
     outcomes: tuple[SeedOutcome, ...]
@@ -107,13 +109,19 @@ def identity_bias(
 
     Parameters
     ----------
-    architecture : builds the network with the weights of a seed.
-    training : one or a few images, normalised as you will use them.
-    unseen : other images; by default drawn patterns, stretched to the range of `training`. Constant
-        patterns are left out.
-    recipe : must use the loss "mse"; its seed is replaced by each of `seeds`.
-    seeds : one training each.
-    n_jobs : trainings side by side.
+    architecture : callable
+        Builds the network with the weights of a seed.
+    training : Tensor of shape (k, c, h, w)
+        One or a few images, normalised as you will use them.
+    unseen : Tensor of shape (n, c, h, w), optional
+        Other images; by default drawn patterns, stretched to the range of `training`. Constant patterns
+        are left out.
+    recipe : Recipe, default DEFAULT_RECIPE
+        Must use the loss "mse"; its seed is replaced by each of `seeds`.
+    seeds : sequence of int, default (0, 1, 2)
+        One training each.
+    n_jobs : int, optional
+        Trainings side by side.
 
     Examples
     --------

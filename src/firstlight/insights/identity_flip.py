@@ -27,12 +27,17 @@ class Flip(Result):
 
     Parameters
     ----------
-    factor : what was varied.
-    brackets : for every seed, the two neighbouring values between which the leaning changes sign.
-    interval : the median over seeds; the range of n independent brackets covers the true median with
-        probability ``1 - 2^(1-n)``, whatever the distribution.
-    leanings : for every seed, the leaning at each value that was tried; positive copies.
-    problems : for every seed, why it has no bracket; empty if it has one.
+    factor : str
+        What was varied.
+    brackets : tuple of tuple of 2 int or None
+        For every seed, the two neighbouring values between which the leaning changes sign.
+    interval : Interval or None
+        The median over seeds; the range of n independent brackets covers the true median with probability
+        ``1 - 2^(1-n)``, whatever the distribution.
+    leanings : tuple of dict of str to float
+        For every seed, the leaning at each value that was tried; positive copies.
+    problems : tuple of str
+        For every seed, why it has no bracket; empty if it has one.
     """
 
     factor: str
@@ -93,12 +98,18 @@ def flip_point(
 
     Parameters
     ----------
-    task : everything else that decides; part of the answer.
-    factor : "depth", "kernel", "width" or "image_size".
-    low, high : where to look; odd numbers for kernels. About log2(high - low) + 2 trainings a seed.
-    seeds : how many, from `task.seed` on.
-    store : networks that are there already are not trained again.
-    n_jobs : seeds side by side.
+    task : IdentityTask
+        Everything else that decides; part of the answer.
+    factor : Factor
+        "depth", "kernel", "width" or "image_size".
+    low, high : int
+        Where to look; odd numbers for kernels. About log2(high - low) + 2 trainings a seed.
+    seeds : int, default 3
+        How many, from `task.seed` on.
+    store : Store, optional
+        Networks that are there already are not trained again.
+    n_jobs : int, optional
+        Seeds side by side.
     """
     if factor not in ("depth", "kernel", "width", "image_size"):
         raise unknown_name("factor", factor, ("depth", "kernel", "width", "image_size"))

@@ -27,13 +27,20 @@ class IdentityImages(Result):
 
     Parameters
     ----------
-    training : what the network must reproduce.
-    references : values of the constant function: the training images, or their mean if there are many.
-    unseen : images of the same data set that were not trained on.
-    others : images of another data set.
-    patterns : drawn by rule.
-    blends : between the first training image and the first unseen one.
-    noise : independent Gaussian pixels.
+    training : Tensor of shape (k, c, h, w)
+        What the network must reproduce.
+    references : Tensor of shape (m, c, h, w)
+        Values of the constant function: the training images, or their mean if there are many.
+    unseen : Tensor of shape (u, c, h, w)
+        Images of the same data set that were not trained on.
+    others : Tensor of shape (o, c, h, w)
+        Images of another data set.
+    patterns : Tensor of shape (p, c, h, w)
+        Drawn by rule.
+    blends : Tensor of shape (b, c, h, w)
+        Between the first training image and the first unseen one.
+    noise : Tensor of shape (z, c, h, w)
+        Independent Gaussian pixels.
     """
 
     training: Float[Tensor, "k c h w"]
@@ -75,12 +82,18 @@ def identity_images(
 
     Parameters
     ----------
-    dataset : any data set of square images.
-    side : images are resized to this.
-    examples : number of training images, one of each of `labels` in turn; None takes `n_images` of all.
-    labels : classes of the training images; MNIST begins with 7, 3, 0, others with their first classes.
-    n_images : how many images to draw from, and to train on if `examples` is None.
-    seed : decides the draws.
+    dataset : str, default 'mnist'
+        Any data set of square images.
+    side : int, default 14
+        Images are resized to this.
+    examples : int or None, default 1
+        Number of training images, one of each of `labels` in turn; None takes `n_images` of all.
+    labels : tuple of str, default ()
+        Classes of the training images; MNIST begins with 7, 3, 0, others with their first classes.
+    n_images : int, default 2000
+        How many images to draw from, and to train on if `examples` is None.
+    seed : int, default 0
+        Decides the draws.
     """
     pool = load(dataset, split="train", seed=seed)
     pool = pool.sample(min(n_images, len(pool)), seed=seed)

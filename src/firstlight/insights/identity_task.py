@@ -52,7 +52,7 @@ class IdentityTask:
     width: int | None = None  # channels (32) or hidden units (as many as pixels)
     kernel: int = 5  # side of the filters, odd; cnn only
     bias: bool = True
-    init: str = "default"  # of firstlight.models
+    initialiser: str = "default"  # of firstlight.models
     optimiser: str = "adam"
     lr: float = 1e-3
     momentum: float = 0.0
@@ -135,7 +135,9 @@ class IdentityTask:
             options |= {"kernel": self.kernel, "channels": self.width or 32}
         else:
             options["units"] = self.width
-        return build(FAMILIES[self.family], shape=shape, seed=self.seed, init=self.init, **options)
+        return build(
+            FAMILIES[self.family], shape=shape, seed=self.seed, initialiser=self.initialiser, **options
+        )
 
     @property
     def words(self) -> str:
@@ -145,7 +147,7 @@ class IdentityTask:
         some = "all images" if self.examples is None else f"{self.examples} image(s)"
         return (
             f"{self.family}, {size}, {self.image_size}x{self.image_size} {self.dataset}, {some}, "
-            f"init {self.init}, {self.optimiser} at {self.lr:g}, stop at MSE {self.stop_below}"
+            f"initialiser {self.initialiser}, {self.optimiser} at {self.lr:g}, stop at MSE {self.stop_below}"
         )
 
 
@@ -155,16 +157,26 @@ class Findings(Result):
 
     Parameters
     ----------
-    weights : after training; the initial ones follow from the task.
-    loss : mean squared error of the training images at the end.
-    steps : taken; 0 where the closed form of gradient descent was used.
-    converged : whether the loss fell below the tolerance (1e-3 if the task names none).
-    scores : Pearson and error to identity and constant, for each group of test images.
-    edges : how much outputs on unseen images follow contours.
-    response : cosines over the angle to the first training image.
-    untrained : mean Pearson to the identity on unseen images before training, the null.
-    shown : outputs for the picture grid.
-    verdict : identity, edge detector, constant, noise or none.
+    weights : dict of str to Tensor
+        After training; the initial ones follow from the task.
+    loss : float
+        Mean squared error of the training images at the end.
+    steps : int
+        Taken; 0 where the closed form of gradient descent was used.
+    converged : bool
+        Whether the loss fell below the tolerance (1e-3 if the task names none).
+    scores : dict of str to IdentityScore
+        Pearson and error to identity and constant, for each group of test images.
+    edges : EdgeScore
+        How much outputs on unseen images follow contours.
+    response : Response
+        Cosines over the angle to the first training image.
+    untrained : float
+        Mean Pearson to the identity on unseen images before training, the null.
+    shown : Tensor of shape (s, c, h, w)
+        Outputs for the picture grid.
+    verdict : str
+        Identity, edge detector, constant, noise or none.
     """
 
     weights: dict[str, Tensor]
@@ -185,10 +197,14 @@ class IdentityRun(Result):
 
     Parameters
     ----------
-    task : its settings as plain values.
-    findings : None if training diverged.
-    problem : what went wrong, in words; empty if nothing did.
-    seconds : CPU time.
+    task : dict of str to object
+        Its settings as plain values.
+    findings : Findings or None
+        None if training diverged.
+    problem : str
+        What went wrong, in words; empty if nothing did.
+    seconds : float
+        CPU time.
     """
 
     task: dict[str, Any]
@@ -223,8 +239,10 @@ def run_identity_task(task: IdentityTask, *, store: Store | None = None) -> Iden
 
     Parameters
     ----------
-    task : all settings.
-    store : where finished runs lie, shared by everything that asks for the same task; None keeps nothing.
+    task : IdentityTask
+        All settings.
+    store : Store, optional
+        Where finished runs lie, shared by everything that asks for the same task; None keeps nothing.
     """
     if store is None:
         return _computed(task)
@@ -245,10 +263,14 @@ def run_identity_tasks(
 
     Parameters
     ----------
-    tasks : in the order of the answer; the costly ones start first unless somebody listens.
-    store : see :func:`run_identity_task`.
-    listen : told all runs finished so far, in order, each time some more are.
-    label, n_jobs : see :func:`firstlight.core.parallel.map_tasks`.
+    tasks : sequence of IdentityTask
+        In the order of the answer; the costly ones start first unless somebody listens.
+    store : Store, optional
+        See :func:`run_identity_task`.
+    listen : callable, optional
+        Told all runs finished so far, in order, each time some more are.
+    label, n_jobs : str or int
+        See :func:`firstlight.core.parallel.map_tasks`.
     """
     work = partial(run_identity_task, store=store)
     if listen is None:
@@ -309,8 +331,10 @@ def write_limit(model: nn.Module, images: Float[Tensor, "n c h w"]) -> nn.Module
 
     Parameters
     ----------
-    model : one linear layer or one convolution with same padding, as the identity families build it.
-    images : to reproduce.
+    model : torch.nn.Module
+        One linear layer or one convolution with same padding, as the identity families build it.
+    images : Tensor of shape (n, c, h, w)
+        To reproduce.
     """
     layers = [m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)]
     if len(layers) != 1:

@@ -17,8 +17,10 @@ class IdentityTour(Result):
 
     Parameters
     ----------
-    runs : by depth, then seed; diverged ones carry their problem instead of numbers.
-    planned : how many there will be, for a page that is written while they train.
+    runs : tuple of IdentityRun
+        By depth, then seed; diverged ones carry their problem instead of numbers.
+    planned : int
+        How many there will be, for a page that is written while they train.
     """
 
     runs: tuple[IdentityRun, ...]
@@ -54,12 +56,18 @@ def run_identity_tour(
 
     Parameters
     ----------
-    task : everything but depth; by default a digit at desk scale, or a photograph without MNIST.
-    depths : weight layers.
-    seeds : networks per depth.
-    store : networks that are there already are not trained again.
-    listen : told what there is so far, whenever some networks are done.
-    n_jobs : networks side by side.
+    task : IdentityTask, optional
+        Everything but depth; by default a digit at desk scale, or a photograph without MNIST.
+    depths : sequence of int, default (1, 3, 5, 10, 20)
+        Weight layers.
+    seeds : int, default 1
+        Networks per depth.
+    store : Store, optional
+        Networks that are there already are not trained again.
+    listen : callable, optional
+        Told what there is so far, whenever some networks are done.
+    n_jobs : int, optional
+        Networks side by side.
     """
     if not depths or min(depths) < 1 or seeds < 1:
         raise InvalidInput(f"`depths` and `seeds` must be positive; got {tuple(depths)} and {seeds}.")

@@ -13,7 +13,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.data.images import ImageData
-from firstlight.insights.fresh_twin import fresh_twin
+from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.regime import RegimeResult, regime
 from firstlight.measures.feature_ansatz import (
     Ansatz,
@@ -55,24 +55,42 @@ class Inspection(Result):
 
     Parameters
     ----------
-    name : of the model, as the reader should see it.
-    n_parameters : of all layers.
-    layers : those that were measured.
-    data_name, n_images, image_shape : what the model was shown.
-    accuracy, chance : share of right answers and share of the largest class; NaN without labels.
-    profile : energy profile of the first convolution; None if there is none.
-    ansatz : correlations of all layers with their nulls, trained and at the start.
-    eigenvectors : leading ones of the first convolution, of feature matrix and gradients.
-    maps : what some of the layers look at in `shown`.
-    shown : a few of the images, scaled to [0, 1].
-    faults : dead and duplicate filters.
-    changes : distance of every layer from the start.
-    start : what the start was, in words.
-    is_own_start : whether training began there; a fresh initialisation is a stranger.
-    regime : lazy or feature learning; None if the start is not known or the outputs cannot tell.
-    no_regime : why there is none, in words.
-    is_fast : fewer images were taken on request.
-    seconds : it took.
+    name : str
+        Of the model, as the reader should see it.
+    n_parameters : int
+        Of all layers.
+    layers : tuple of LayerSummary
+        Those that were measured.
+    data_name, n_images, image_shape
+        What the model was shown.
+    accuracy, chance : float
+        Share of right answers and share of the largest class; NaN without labels.
+    profile : Profile or None
+        Energy profile of the first convolution; None if there is none.
+    ansatz : Ansatz
+        Correlations of all layers with their nulls, trained and at the start.
+    eigenvectors : tuple of Eigenvectors
+        Leading ones of the first convolution, of feature matrix and gradients.
+    maps : tuple of LayerMaps
+        What some of the layers look at in `shown`.
+    shown : Tensor of shape (n, c, h, w)
+        A few of the images, scaled to [0, 1].
+    faults : tuple of FilterFaults
+        Dead and duplicate filters.
+    changes : tuple of LayerChange
+        Distance of every layer from the start.
+    start : str
+        What the start was, in words.
+    is_own_start : bool
+        Whether training began there; a fresh initialisation is a stranger.
+    regime : RegimeResult or None
+        Lazy or feature learning; None if the start is not known or the outputs cannot tell.
+    no_regime : str
+        Why there is none, in words.
+    is_fast : bool
+        Fewer images were taken on request.
+    seconds : float
+        It took.
     """
 
     name: str
@@ -119,15 +137,24 @@ def inspect(
 
     Parameters
     ----------
-    model : any module that maps images to outputs, on any device.
-    data : images as the model wants them; with labels the accuracy is measured too.
-    initial : the model before its training. Without it a fresh initialisation serves for comparison.
-    layers, output, outputs : see :func:`firstlight.measures.feature_ansatz.patch_agop`.
-    n_images : at most so many; by default 512, or 32 if they are larger than 128 x 128.
-    fast : take an eighth (a quarter of large ones); the standard errors say what that costs.
-    seed : of the choice of images, of the fresh initialisation and of the nulls.
-    name : of the model in the report.
-    show : force the progress bars on or off.
+    model : torch.nn.Module
+        Any module that maps images to outputs, on any device.
+    data : ImageData or Tensor
+        Images as the model wants them; with labels the accuracy is measured too.
+    initial : torch.nn.Module, optional
+        The model before its training. Without it a fresh initialisation serves for comparison.
+    layers, output, outputs
+        See :func:`firstlight.measures.feature_ansatz.patch_agop`.
+    n_images : int, optional
+        At most so many; by default 512, or 32 if they are larger than 128 x 128.
+    fast : bool, default False
+        Take an eighth (a quarter of large ones); the standard errors say what that costs.
+    seed : int, default 0
+        Of the choice of images, of the fresh initialisation and of the nulls.
+    name : str, optional
+        Of the model in the report.
+    show : bool, optional
+        Force the progress bars on or off.
 
     Examples
     --------
@@ -140,7 +167,7 @@ def inspect(
     begun = time.perf_counter()
     images = _chosen(data, n_images, fast, seed)
     x = images.x if isinstance(images, ImageData) else images
-    start = fresh_twin(model, seed=seed) if initial is None else initial
+    start = fresh_initial(model, seed=seed) if initial is None else initial
     trained, fresh = (
         patch_agop(
             which,
@@ -225,7 +252,7 @@ def _regime(
 ) -> tuple[RegimeResult | None, str]:
     """Lazy or learning, or the reason why that is not known."""
     if initial is None:
-        return None, "it needs the weights before training, as `initial` (--init)"
+        return None, "it needs the weights before training, as `initial` (--initial)"
     if output is not None:
         return None, "it needs a model that returns one tensor"
     count = len(images)
@@ -235,7 +262,7 @@ def _regime(
     most = N_REGIME_LARGE if side[0] * side[1] > 128**2 else N_REGIME
     try:
         return regime(
-            model, images, init=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,
+            model, images, initial=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,
             with_ansatz=False, seed=seed, show=show,
         ), ""  # fmt: skip
     except InvalidInput as error:  # no forward-mode derivative, frozen weights, images that meet

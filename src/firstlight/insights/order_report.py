@@ -34,9 +34,12 @@ class Shown(Result):
 
     Parameters
     ----------
-    index : where they stand in the data.
-    images : pixels in [0, 1].
-    labels : names of the classes they are labelled with.
+    index : integer Tensor of shape (n,)
+        Where they stand in the data.
+    images : Tensor of shape (n, c, h, w)
+        Pixels in [0, 1].
+    labels : tuple of str
+        Names of the classes they are labelled with.
     """
 
     index: Int[Tensor, " n"]
@@ -50,15 +53,22 @@ class OrderReport(Result):
 
     Parameters
     ----------
-    scores : accessibility of every example over all networks.
-    accuracy : of every network and epoch.
-    constancy : agreement of two ensembles, with the fastest share chosen by a third; None if there
-        are too few networks to tell.
-    earliest, latest : images learned first and last.
-    suspicion : of a wrong label, in [0, 1], see :func:`label_suspicion`.
-    suspects : the most suspicious images, with the label they carry.
-    correlations : accessibility against every score that needs no training of a network; "contrast"
-        is there as a control: a score that knows nothing of the classes.
+    scores : Tensor of shape (n,)
+        Accessibility of every example over all networks.
+    accuracy : Tensor of shape (nets, epochs)
+        Of every network and epoch.
+    constancy : Constancy or None
+        Agreement of two ensembles, with the fastest share chosen by a third; None if there are too few
+        networks to tell.
+    earliest, latest : Shown
+        Images learned first and last.
+    suspicion : Tensor of shape (n,)
+        Of a wrong label, in [0, 1], see :func:`label_suspicion`.
+    suspects : Shown
+        The most suspicious images, with the label they carry.
+    correlations : dict of str to OrderCorrelation
+        Accessibility against every score that needs no training of a network; "contrast" is there as a
+        control: a score that knows nothing of the classes.
     """
 
     scores: Float[Tensor, " n"]
@@ -90,14 +100,22 @@ def order_report(
 
     Parameters
     ----------
-    history : of one ensemble, which is cut in three if it is large enough, or of several.
-    data : the examples that were followed, with the labels that were trained on.
-    features : of one trained network or of each, such as :func:`firstlight.measures.learning_order.penultimate_features`; adds
-        the discriminability in that layer of the first, and finds more of the wrong labels.
-    n_shown : images of each kind.
-    k : neighbours of the discriminability.
-    ridge : of the linear classifier behind the critical component.
-    seed : of resampling.
+    history : AccessibilityHistory or sequence of AccessibilityHistory
+        Of one ensemble, which is cut in three if it is large enough, or of several.
+    data : ImageData
+        The examples that were followed, with the labels that were trained on.
+    features : Features, optional
+        Of one trained network or of each, such as
+        :func:`~firstlight.measures.learning_order.penultimate_features`; adds the discriminability in that
+        layer of the first, and finds more of the wrong labels.
+    n_shown : int, default 24
+        Images of each kind.
+    k : int, default 10
+        Neighbours of the discriminability.
+    ridge : float, default 0.1
+        Of the linear classifier behind the critical component.
+    seed : int, default 0
+        Of resampling.
     """
     ensembles = _ensembles(history)
     if any(e.n_examples != len(data) for e in ensembles):
@@ -138,12 +156,17 @@ def label_suspicion(
 
     Parameters
     ----------
-    scores : accessibility in each ensemble, in the labels as given.
-    data : the examples with those labels.
-    features : of one trained network or of each, to find neighbours in, by the angles in all of them; without any,
-        pixels, which know less.
-    k : neighbours; many, since a wrong label is a matter of the neighbourhood.
-    weight : w of the neighbours; by default 0.25 in features and 0.1 in pixels, where 0.25 found fewer of the
+    scores : sequence of Tensor of shape (n,)
+        Accessibility in each ensemble, in the labels as given.
+    data : ImageData
+        The examples with those labels.
+    features : Features, optional
+        Of one trained network or of each, to find neighbours in, by the angles in all of them; without
+        any, pixels, which know less.
+    k : int, default 50
+        Neighbours; many, since a wrong label is a matter of the neighbourhood.
+    weight : float, optional
+        W of the neighbours; by default 0.25 in features and 0.1 in pixels, where 0.25 found fewer of the
         errors planted in cats and dogs than lateness alone.
     """
     spaces = _per_network(features, len(data))

@@ -26,9 +26,12 @@ class OrderTour(Result):
 
     Parameters
     ----------
-    report : everything measured; its pictures are the images in full size.
-    data_name, n_images, recipe : what was trained, in words.
-    seconds : what it took.
+    report : OrderReport
+        Everything measured; its pictures are the images in full size.
+    data_name, n_images, recipe : str or int
+        What was trained, in words.
+    seconds : float
+        What it took.
     """
 
     report: OrderReport
@@ -51,12 +54,18 @@ def run_order_tour(
 
     Parameters
     ----------
-    train : images in [0, 1]; a sample of them is used.
-    minutes : of one core. The number of epochs follows from it, and of networks if that is not enough.
-    n_networks : at best; in three ensembles, the third of which picks the fastest images.
-    n_images : at most.
-    seed : of sample and networks.
-    store : networks that are there already are not trained again.
+    train : ImageData
+        Images in [0, 1]; a sample of them is used.
+    minutes : float, default 1.0
+        Of one core. The number of epochs follows from it, and of networks if that is not enough.
+    n_networks : int, default 6
+        At best; in three ensembles, the third of which picks the fastest images.
+    n_images : int, default 2000
+        At most.
+    seed : int, default 0
+        Of sample and networks.
+    store : Store, optional
+        Networks that are there already are not trained again.
     """
     if not minutes > 0 or n_networks < 1 or n_images < 4:
         raise InvalidInput(

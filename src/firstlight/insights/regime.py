@@ -16,7 +16,7 @@ from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.estimators import solve_linearized
 from firstlight.figures import Dots, Figure, dots
-from firstlight.insights.fresh_twin import fresh_twin
+from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.measures.feature_ansatz import ansatz
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.measures.linearized import (
@@ -43,9 +43,11 @@ class Movement(Result):
 
     Parameters
     ----------
-    kernel : how far the tangent kernel turned and grew.
-    remainder : :math:`|f(w) - f_{lin}(w - w_0)| / |f(w) - f(w_0)|` on the images, at most 1: the share of
-        the change that the linearisation at the start does not explain.
+    kernel : NtkChange
+        How far the tangent kernel turned and grew.
+    remainder : float
+        :math:`|f(w) - f_{lin}(w - w_0)| / |f(w) - f(w_0)|` on the images, at most 1: the share of the
+        change that the linearisation at the start does not explain.
     """
 
     kernel: NtkChange
@@ -63,18 +65,29 @@ class RegimeResult(Result):
 
     Parameters
     ----------
-    training : what the training did.
-    random_step : what a step of the same length in every weight tensor, in a random direction, does: the
-        null of movement without learning.
-    stranger : how far the kernel of an independent initialisation is turned from that of the start.
-    movement : :math:`\|w - w_0\| / \|w_0\|` over all weights.
-    changes : the same by layer, with the distance of unrelated weights.
-    alignment, initial_alignment : of the kernel with the labels, after and before; None without labels.
-    accuracy, chance : of the network, on images the linear model was not fitted to; NaN without labels.
-    linear_accuracy : of the exactly solved linearisation at the start; NaN if it was left out.
-    expansion_accuracy : of the linearisation at the start, moved as the network moved.
-    ansatz, initial_ansatz : mean correlation of filters and gradients over hidden layers; NaN if left out.
-    n_kernel, n_outputs, n_fit, n_test : images and outputs behind these numbers.
+    training : Movement
+        What the training did.
+    random_step : Movement
+        What a step of the same length in every weight tensor, in a random direction, does: the null of
+        movement without learning.
+    stranger : NtkChange
+        How far the kernel of an independent initialisation is turned from that of the start.
+    movement : float
+        :math:`\|w - w_0\| / \|w_0\|` over all weights.
+    changes : tuple of LayerChange
+        The same by layer, with the distance of unrelated weights.
+    alignment, initial_alignment : LabelAlignment or None
+        Of the kernel with the labels, after and before; None without labels.
+    accuracy, chance : float
+        Of the network, on images the linear model was not fitted to; NaN without labels.
+    linear_accuracy : float
+        Of the exactly solved linearisation at the start; NaN if it was left out.
+    expansion_accuracy : float
+        Of the linearisation at the start, moved as the network moved.
+    ansatz, initial_ansatz : float
+        Mean correlation of filters and gradients over hidden layers; NaN if left out.
+    n_kernel, n_outputs, n_fit, n_test : int
+        Images and outputs behind these numbers.
     """
 
     training: Movement
@@ -131,7 +144,7 @@ def regime(
     model: nn.Module,
     data: ImageData | Tensor,
     *,
-    init: nn.Module | Mapping[str, Tensor] | None = None,
+    initial: nn.Module | Mapping[str, Tensor] | None = None,
     test: ImageData | None = None,
     n_kernel: int = N_KERNEL,
     n_fit: int | None = None,
@@ -150,16 +163,24 @@ def regime(
 
     Parameters
     ----------
-    model, init : the trained network, and the same network or its state dict before the training. There
-        is no answer without it.
-    data : images like those it was trained on; the linearisation is fitted to them if they have labels.
-    test : held-out images; by default those of `data` that the linearisation was not fitted to.
-    n_kernel : images of the tangent kernels.
-    n_fit : images for the exact solve, by default 3000 over the number of classes; 0 leaves it out. The
+    model, initial : torch.nn.Module or torch.nn.Module, mapping of str to Tensor
+        The trained network, and the same network or its state dict before the training. There is no
+        answer without it.
+    data : ImageData or Tensor
+        Images like those it was trained on; the linearisation is fitted to them if they have labels.
+    test : ImageData, optional
+        Held-out images; by default those of `data` that the linearisation was not fitted to.
+    n_kernel : int, default N_KERNEL
+        Images of the tangent kernels.
+    n_fit : int, optional
+        Images for the exact solve, by default 3000 over the number of classes; 0 leaves it out. The
         network may have seen more: the gap then counts that too.
-    with_ansatz : measure the feature ansatz too.
-    seed : of the choice of images, of the random step and the stranger.
-    show : force the progress bars on or off.
+    with_ansatz : bool, default True
+        Measure the feature ansatz too.
+    seed : int, default 0
+        Of the choice of images, of the random step and the stranger.
+    show : bool, optional
+        Force the progress bars on or off.
 
     Notes
     -----
@@ -171,10 +192,10 @@ def regime(
     >>> from firstlight import models
     >>> from firstlight.data import load
     >>> network = models.build("lenet", classes=8)
-    >>> regime(network, load("photos", n=16), init=network, n_fit=0).score
+    >>> regime(network, load("photos", n=16), initial=network, n_fit=0).score
     0.0
     """
-    start = _started(model, init)
+    start = _started(model, initial)
     x = data.x if isinstance(data, ImageData) else data
     if x.ndim != 4 or len(x) < 2 or n_kernel < 2:
         raise InvalidInput(f"`data` and `n_kernel` must give at least 2 images; got {len(x)} and {n_kernel}.")
@@ -184,7 +205,7 @@ def regime(
     few, labels = x[chosen], data.y[chosen] if isinstance(data, ImageData) else None
     _calibrate(start, few)
     pick = _picked(trained, few[:1], seed)
-    stranger = fresh_twin(start, seed=seed)
+    stranger = fresh_initial(start, seed=seed)
     _calibrate(stranger, few)
     moved = _randomly_moved(start, trained, seed)
     kernels = [
@@ -245,20 +266,20 @@ def regime_figure(found: RegimeResult) -> Figure:
     )
 
 
-def _started(model: nn.Module, init: nn.Module | Mapping[str, Tensor] | None) -> nn.Module:
-    if init is None:
+def _started(model: nn.Module, initial: nn.Module | Mapping[str, Tensor] | None) -> nn.Module:
+    if initial is None:
         raise InvalidInput(
-            "`init` must be the network before its training: how far it moved cannot be told without. Keep a copy "
+            "`initial` must be the network before its training: how far it moved cannot be told without. Keep a copy "
             "or a state dict before you train, or rebuild it from the same seed."
         )
-    if isinstance(init, nn.Module):
-        start = copy.deepcopy(init)
+    if isinstance(initial, nn.Module):
+        start = copy.deepcopy(initial)
     else:
         start = copy.deepcopy(model)
-        start.load_state_dict(dict(init))
+        start.load_state_dict(dict(initial))
     shapes = [{name: p.shape for name, p in m.named_parameters()} for m in (model, start)]
     if shapes[0] != shapes[1]:
-        raise InvalidInput("`init` must have the weights of `model`, by name and shape; it has others.")
+        raise InvalidInput("`initial` must have the weights of `model`, by name and shape; it has others.")
     return start.eval()
 
 

@@ -28,9 +28,12 @@ class ThreeTheories(Result):
 
     Parameters
     ----------
-    kernel : energy of the learned metric M.
-    network : energy of a trained network's first layer.
-    theory : the linear network's closed form without labels, fitted to the network.
+    kernel : Tensor of shape (m,)
+        Energy of the learned metric M.
+    network : Tensor of shape (m,)
+        Energy of a trained network's first layer.
+    theory : Tensor of shape (m,)
+        The linear network's closed form without labels, fitted to the network.
     """
 
     kernel: Float[Tensor, " m"]
@@ -52,17 +55,28 @@ class LearnedKernel(Result):
 
     Parameters
     ----------
-    data_name, n, kernel : what was learned, from how many images, with which kernel.
-    rounds : squared error and accuracy on validation images by round, with true labels.
-    best : the round that validation squared error chose.
-    plain_test, test : test accuracy of the plain kernel and of the chosen round.
-    metric, shuffled_metric : M of the last round with true and with shuffled labels.
-    vectors, shuffled_vectors : their leading eigenvectors as pictures.
-    values : share of the trace of the leading eigenvalues of `metric`.
-    photos, maps, shuffled_maps : photographs, and where either M looks on them.
-    cosine, pearson : of the two metrics.
-    first_layer : three accounts of the first layer, if a network was trained.
-    seconds : wall time.
+    data_name, n, kernel : str or int
+        What was learned, from how many images, with which kernel.
+    rounds : tuple of Round
+        Squared error and accuracy on validation images by round, with true labels.
+    best : int
+        The round that validation squared error chose.
+    plain_test, test : float
+        Test accuracy of the plain kernel and of the chosen round.
+    metric, shuffled_metric : Tensor of shape (d, d)
+        M of the last round with true and with shuffled labels.
+    vectors, shuffled_vectors : Tensor of shape (k, c, q, q)
+        Their leading eigenvectors as pictures.
+    values : Tensor of shape (k,)
+        Share of the trace of the leading eigenvalues of `metric`.
+    photos, maps, shuffled_maps : Tensor of shape (p, c, h, w) or Tensor of shape (p, 1, hh, ww)
+        Photographs, and where either M looks on them.
+    cosine, pearson : float
+        Of the two metrics.
+    first_layer : ThreeTheories or None
+        Three accounts of the first layer, if a network was trained.
+    seconds : float
+        Wall time.
     """
 
     data_name: str
@@ -99,11 +113,16 @@ def learn_kernel(
 
     Parameters
     ----------
-    train, test : images; round and ridge are chosen on a part of `train`.
-    photos : images nobody learned from, for the maps; averaged or repeated to the channels of `train`.
-    machine : an unfitted classifier; it is fitted here.
-    with_network : train a small network too and set its first layer beside M.
-    listen : told the labels, "true" or "shuffled", and every round with them.
+    train, test : ImageData
+        Images; round and ridge are chosen on a part of `train`.
+    photos : Tensor of shape (p, c2, h2, w2)
+        Images nobody learned from, for the maps; averaged or repeated to the channels of `train`.
+    machine : ConvRFMClassifier
+        An unfitted classifier; it is fitted here.
+    with_network : bool, default True
+        Train a small network too and set its first layer beside M.
+    listen : callable, default lambda labels, found: None
+        Told the labels, "true" or "shuffled", and every round with them.
     """
     start = time.perf_counter()
     machine.fit(train.x, train.y.numpy(), listen=partial(listen, "true"))

@@ -38,9 +38,12 @@ class ImagesTour(Result):
 
     Parameters
     ----------
-    shown, labels : some images and their classes.
-    components : of the patches that the first layer will see, by decreasing variance.
-    variances : of those components.
+    shown, labels : Tensor of shape (n, c, h, w) or tuple of str
+        Some images and their classes.
+    components : Tensor of shape (m, channels, side, sides)
+        Of the patches that the first layer will see, by decreasing variance.
+    variances : Tensor of shape (m,)
+        Of those components.
     """
 
     shown: Images
@@ -55,10 +58,14 @@ class TrainingTour(Result):
 
     Parameters
     ----------
-    recipe : in words.
-    train_accuracy, test_accuracy : of every network.
-    chance : share of the largest class among the test images.
-    loss : of every network and epoch.
+    recipe : str
+        In words.
+    train_accuracy, test_accuracy : Tensor of shape (nets,)
+        Of every network.
+    chance : float
+        Share of the largest class among the test images.
+    loss : Tensor of shape (nets, epochs)
+        Of every network and epoch.
     """
 
     recipe: str
@@ -74,9 +81,12 @@ class Tour(Result):
 
     Parameters
     ----------
-    data_name, n_images : what was studied.
-    pending : names of the parts to come.
-    seconds : taken so far.
+    data_name, n_images : str or int
+        What was studied.
+    pending : tuple of str, default ()
+        Names of the parts to come.
+    seconds : float, default 0.0
+        Taken so far.
     """
 
     data_name: str
@@ -174,7 +184,7 @@ def _identity(stage: Stage) -> IdentityTour:
 def _regime(stage: Stage) -> RegimeResult:
     held_out = stage.test.sample(min(500, len(stage.test)), seed=stage.seed)
     return regime(
-        stage.models[0], stage.train, init=stage.spec(stage.nets[0].seed), test=held_out, n_kernel=32,
+        stage.models[0], stage.train, initial=stage.spec(stage.nets[0].seed), test=held_out, n_kernel=32,
         n_fit=150 if stage.minutes >= 1 else 20, with_ansatz=False, seed=stage.seed,
     )  # fmt: skip
 
@@ -216,11 +226,16 @@ def run_tour(
 
     Parameters
     ----------
-    train, test : images in [0, 1].
-    minutes : what the whole may take on two cores; decides the number of steps.
-    n_networks : at least two, with seeds `seed`, `seed + 1`, ...
-    store : networks that are there already are not trained again.
-    listen : told what there is before the first part and after each of them.
+    train, test : ImageData
+        Images in [0, 1].
+    minutes : float, default 5.0
+        What the whole may take on two cores; decides the number of steps.
+    n_networks : int, default 3
+        At least two, with seeds `seed`, `seed + 1`, ...
+    store : Store, optional
+        Networks that are there already are not trained again.
+    listen : callable, default lambda tour: None
+        Told what there is before the first part and after each of them.
     """
     if n_networks < 2:
         raise InvalidInput(f"`n_networks` must be at least 2, to compare them; got {n_networks}.")

@@ -48,15 +48,19 @@ def kernel_agop(
 
     Parameters
     ----------
-    centres, alpha : images of the predictor and their coefficients, one column per output.
-    points : where gradients are taken; the centres by default.
-    kernel, metric, dtype, engine, n_jobs, show : as for :func:`firstlight.kernels.gram`.
+    centres, alpha : Tensor of shape (n, c, h, w) or Tensor of shape (rows, k)
+        Images of the predictor and their coefficients, one column per output.
+    points : Tensor of shape (m, _c, _h, _w), optional
+        Where gradients are taken; the centres by default.
+    kernel, metric, dtype, engine, n_jobs, show
+        As for :func:`firstlight.kernels.gram`.
 
     Returns
     -------
-    In float64. Where a patch is zero, its gradient is zero; where two patches are identical, the terms
-    of infinite slope, which cancel, are left out; nearly identical images are done in float64. Cost
-    ``O(n m |S| k d)``, memory independent of n and m beyond the images.
+    Tensor of shape (d, d)
+        In float64. Where a patch is zero, its gradient is zero; where two patches are identical, the
+        terms of infinite slope, which cancel, are left out; nearly identical images are done in float64.
+        Cost ``O(n m |S| k d)``, memory independent of n and m beyond the images.
     """
     plan = Plan.of(kernel, centres, metric)
     points = centres if points is None else points

@@ -43,21 +43,31 @@ def gram(
 
     Parameters
     ----------
-    x, z : images ``n c h w``; without `z` the matrix is symmetric and only one triangle is computed.
-    kernel : which one.
-    metric : M, positive semidefinite, on the patches of the first layer in the order (channel, row,
-        column); the identity by default. Applied as :math:`M^{1/2}` to the patches.
-    dtype : torch.float32 (1e-6 relative; pairs that would lose digits, and images of few patches, are done in
+    x, z : Tensor of shape (n, c, h, w) or Tensor of shape (m, _c, _h, _w)
+        Images ``n c h w``; without `z` the matrix is symmetric and only one triangle is computed.
+    kernel : Kernel
+        Which one.
+    metric : Tensor of shape (d, d), optional
+        M, positive semidefinite, on the patches of the first layer in the order (channel, row, column);
+        the identity by default. Applied as :math:`M^{1/2}` to the patches.
+    dtype : torch.dtype, default torch.float32
+        torch.float32 (1e-6 relative; pairs that would lose digits, and images of few patches, are done in
         float64) or torch.float64.
-    out : where to write, for instance ``numpy.memmap``, if the matrix exceeds the memory.
-    engine : "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where there is one.
-    n_jobs : threads; default :func:`firstlight.core.parallel.default_jobs`. The bits do not depend on it.
-    show : force the progress bar on or off.
+    out : np.ndarray, optional
+        Where to write, for instance ``numpy.memmap``, if the matrix exceeds the memory.
+    engine : str, default 'auto'
+        "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where there is
+        one.
+    n_jobs : int, optional
+        Threads; default :func:`firstlight.core.parallel.default_jobs`. The bits do not depend on it.
+    show : bool, optional
+        Force the progress bar on or off.
 
     Returns
     -------
-    In float64 (or `out` as it is). Cost ``O(n m |S| (d + L))`` for flatten, times ``|S|`` when pooled; memory
-    beyond the result: the patches of a few hundred images.
+    Tensor of shape (n, m)
+        In float64 (or `out` as it is). Cost ``O(n m |S| (d + L))`` for flatten, times ``|S|`` when
+        pooled; memory beyond the result: the patches of a few hundred images.
 
     Examples
     --------

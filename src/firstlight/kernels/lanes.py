@@ -279,14 +279,21 @@ def flatten_values(products, room, first, second, sizes, filters, scales, nngp, 
 
     Parameters
     ----------
-    products : inner products of first-layer patches, position x image x lane.
-    room : for :func:`climb`.
-    first : norm and inverse norm of every image of the tile, image x layers' positions x 2.
-    second : norm, inverse norm and half its square of the lanes' images, layers' positions x 3 x lane.
-    sizes, filters, scales : rows and columns of every layer; filter size and padding; factors of the first and
-        of the later layers, and the bias variance.
-    nngp : leave T out.
-    out, close : value, and number of cosines close to 1, image x lane.
+    products
+        Inner products of first-layer patches, position x image x lane.
+    room
+        For :func:`climb`.
+    first
+        Norm and inverse norm of every image of the tile, image x layers' positions x 2.
+    second
+        Norm, inverse norm and half its square of the lanes' images, layers' positions x 3 x lane.
+    sizes, filters, scales
+        Rows and columns of every layer; filter size and padding; factors of the first and of the later
+        layers, and the bias variance.
+    nngp
+        Leave T out.
+    out, close
+        Value, and number of cosines close to 1, image x lane.
     """
     vector_loops()
     images = products.shape[1]

@@ -46,10 +46,14 @@ def gram_in_parts(
 
     Parameters
     ----------
-    x, z, kernel, metric, dtype, out, show : as for :func:`firstlight.kernels.gram`.
-    folder : where the parts lie; one folder for one matrix. :func:`stored_gram` chooses it by content.
-    part : images on a side of a part.
-    n_jobs : processes side by side.
+    x, z, kernel, metric, dtype, out, show
+        As for :func:`firstlight.kernels.gram`.
+    folder : Path
+        Where the parts lie; one folder for one matrix. :func:`stored_gram` chooses it by content.
+    part : int, default 2 * BAND
+        Images on a side of a part.
+    n_jobs : int, optional
+        Processes side by side.
     """
     if part < 1:
         raise InvalidInput(f"`part` must be at least 1; got part={part}.")

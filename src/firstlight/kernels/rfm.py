@@ -28,12 +28,17 @@ class Round(Result):
 
     Parameters
     ----------
-    number : 0 is the plain kernel.
-    metric : M of this round; the identity, scaled to Frobenius norm 1, in round 0.
-    ridge : the best of the grid, by validation squared error.
-    error, accuracy : squared error (mean over images, sum over outputs) and share of right arg-maxima on
-        validation images.
-    errors : validation squared error of every ridge.
+    number : int
+        0 is the plain kernel.
+    metric : Tensor of shape (d, d)
+        M of this round; the identity, scaled to Frobenius norm 1, in round 0.
+    ridge : float
+        The best of the grid, by validation squared error.
+    error, accuracy : float
+        Squared error (mean over images, sum over outputs) and share of right arg-maxima on validation
+        images.
+    errors : tuple of float
+        Validation squared error of every ridge.
     """
 
     number: int
@@ -78,16 +83,25 @@ def learn_metric(
 
     Parameters
     ----------
-    x, y : images and targets (one-hot rows for classes).
-    x_valid, y_valid : images that choose ridge and round, by squared error. The papers chose on the test
-        set by accuracy, so that no round could ever look worse than the plain kernel.
-    kernel : the family; its matrices are divided by their largest entry, as in the published code.
-    rounds : number of updates of M; round 0 is the plain kernel.
-    ridges : grid, relative to the largest entry; one decomposition serves all.
-    agop_images : take gradients at so many training images (the papers: 20); all by default.
-    patience : stop after so many rounds without improvement; None does all rounds.
-    seed : of the choice of `agop_images`.
-    listen : called with every round as it ends.
+    x, y : Tensor of shape (n, c, h, w) or Tensor of shape (n, k)
+        Images and targets (one-hot rows for classes).
+    x_valid, y_valid : Tensor of shape (m, _c, _h, _w) or Tensor of shape (m, _k)
+        Images that choose ridge and round, by squared error. The papers chose on the test set by
+        accuracy, so that no round could ever look worse than the plain kernel.
+    kernel : Kernel
+        The family; its matrices are divided by their largest entry, as in the published code.
+    rounds : int, default 5
+        Number of updates of M; round 0 is the plain kernel.
+    ridges : sequence of float, default RIDGES
+        Grid, relative to the largest entry; one decomposition serves all.
+    agop_images : int, optional
+        Take gradients at so many training images (the papers: 20); all by default.
+    patience : int or None, default 1
+        Stop after so many rounds without improvement; None does all rounds.
+    seed : int, default 0
+        Of the choice of `agop_images`.
+    listen : callable, default lambda found: None
+        Called with every round as it ends.
 
     References
     ----------

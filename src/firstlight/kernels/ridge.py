@@ -68,11 +68,16 @@ def conjugate_gradients(
 
     Parameters
     ----------
-    kernel : read in blocks of rows; ``torch.from_numpy`` of a memory map is fine.
-    targets, ridge : as above; the ridge must be positive.
-    rank : of the preconditioner.
-    tolerance : relative size of the residual at which to stop.
-    most : iterations after which :class:`firstlight.core.errors.Diverged` is raised.
+    kernel : Tensor of shape (n, n)
+        Read in blocks of rows; ``torch.from_numpy`` of a memory map is fine.
+    targets, ridge : Tensor of shape (n, k) or float
+        As above; the ridge must be positive.
+    rank : int, default 256
+        Of the preconditioner.
+    tolerance : float, default 1e-08
+        Relative size of the residual at which to stop.
+    most : int, default 2000
+        Iterations after which :class:`firstlight.core.errors.Diverged` is raised.
     """
     check_ridge(ridge, positive=True)
     n = len(kernel)

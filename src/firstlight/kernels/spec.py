@@ -31,14 +31,22 @@ class ConvKernel:
 
     Parameters
     ----------
-    depth : number L of convolutions, each followed by the variance-preserving ReLU.
-    size : side q of every filter.
-    readout : "flatten" compares equal positions only; "gap" (global average pooling) all pairs of them.
-    padding : rows and columns of zeros on either side, in every layer; at most (size - 1) / 2.
-    stride : of the first layer.
-    bias_variance : :math:`\sigma_b^2`.
-    weight_variance : :math:`\sigma_w^2`; None is size², as in the published code, so sums are plain sums.
-    kind : "ntk" or "nngp".
+    depth : int, default 3
+        Number L of convolutions, each followed by the variance-preserving ReLU.
+    size : int, default 3
+        Side q of every filter.
+    readout : str, default 'flatten'
+        "flatten" compares equal positions only; "gap" (global average pooling) all pairs of them.
+    padding : int, default 0
+        Rows and columns of zeros on either side, in every layer; at most (size - 1) / 2.
+    stride : int, default 1
+        Of the first layer.
+    bias_variance : float, default 0.0
+        :math:`\sigma_b^2`.
+    weight_variance : float, optional
+        :math:`\sigma_w^2`; None is size², as in the published code, so sums are plain sums.
+    kind : str, default 'ntk'
+        "ntk" or "nngp".
 
     References
     ----------
@@ -118,9 +126,12 @@ class PatchKernel:
 
     Parameters
     ----------
-    profile : "laplace" or "gaussian".
-    size, padding, stride : of the patches.
-    bandwidth : γ. The papers give none; :func:`median_bandwidth` is the usual start.
+    profile : str, default 'laplace'
+        "laplace" or "gaussian".
+    size, padding, stride : int
+        Of the patches.
+    bandwidth : float, default 1.0
+        γ. The papers give none; :func:`median_bandwidth` is the usual start.
 
     References
     ----------

@@ -25,10 +25,14 @@ class Interval(Result):
 
     Parameters
     ----------
-    value : the estimate itself.
-    low : lower end.
-    high : upper end.
-    level : share of repetitions in which such a range covers the truth.
+    value : float
+        The estimate itself.
+    low : float
+        Lower end.
+    high : float
+        Upper end.
+    level : float
+        Share of repetitions in which such a range covers the truth.
     """
 
     value: float
@@ -43,9 +47,12 @@ class ChanceBaseline(Result):
 
     Parameters
     ----------
-    value : the statistic of the pairing as it is.
-    draws : the statistic of each random pairing.
-    p_value : share of pairings, the true one included, at least as far from zero.
+    value : float
+        The statistic of the pairing as it is.
+    draws : Tensor of shape (draws,)
+        The statistic of each random pairing.
+    p_value : float
+        Share of pairings, the true one included, at least as far from zero.
     """
 
     value: float
@@ -162,12 +169,18 @@ def bootstrap_interval(
 
     Parameters
     ----------
-    a : one entry per pair.
-    b : the other entry.
-    seed : decides the draws.
-    statistic : acts on two matrices row by row, such as :func:`pearson` or :func:`spearman`.
-    draws : number of resamples. Those that are constant, where no correlation exists, are drawn again.
-    level : share of the draws inside the interval.
+    a : Tensor of shape (n,)
+        One entry per pair.
+    b : Tensor of shape (n,)
+        The other entry.
+    seed : int
+        Decides the draws.
+    statistic : Statistic, default pearson
+        Acts on two matrices row by row, such as :func:`pearson` or :func:`spearman`.
+    draws : int, default 1000
+        Number of resamples. Those that are constant, where no correlation exists, are drawn again.
+    level : float, default 0.95
+        Share of the draws inside the interval.
     """
     _check_level(level)
     _check_draws(draws)
@@ -191,11 +204,16 @@ def permutation_baseline(
 
     Parameters
     ----------
-    a : one entry per pair.
-    b : the other entry, permuted in the baseline.
-    seed : decides the permutations.
-    statistic : acts on two matrices row by row.
-    draws : number of permutations; the p-value is at least ``1 / (draws + 1)``.
+    a : Tensor of shape (n,)
+        One entry per pair.
+    b : Tensor of shape (n,)
+        The other entry, permuted in the baseline.
+    seed : int
+        Decides the permutations.
+    statistic : Statistic, default pearson
+        Acts on two matrices row by row.
+    draws : int, default 1000
+        Number of permutations; the p-value is at least ``1 / (draws + 1)``.
     """
     _check_draws(draws)
     value = statistic(a, b)

@@ -50,9 +50,12 @@ def patch_moments(
 
     Parameters
     ----------
-    images : a tensor ``n c h w``, or an iterable of such blocks of one image size.
-    geometry : which patches.
-    block : images worked on at a time; by default about 2 MB of float64.
+    images : Tensor or iterable of Tensor
+        A tensor ``n c h w``, or an iterable of such blocks of one image size.
+    geometry : PatchGeometry
+        Which patches.
+    block : int, optional
+        Images worked on at a time; by default about 2 MB of float64.
 
     Notes
     -----

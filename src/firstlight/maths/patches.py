@@ -19,10 +19,14 @@ class PatchGeometry:
 
     Parameters
     ----------
-    size : height and width of the patch.
-    stride : step between neighbouring positions.
-    padding : rows and columns of zeros on either side of the image.
-    dilation : step between neighbouring pixels of one patch.
+    size : Pair
+        Height and width of the patch.
+    stride : Pair, default (1, 1)
+        Step between neighbouring positions.
+    padding : Pair, default (0, 0)
+        Rows and columns of zeros on either side of the image.
+    dilation : Pair, default (1, 1)
+        Step between neighbouring pixels of one patch.
 
     Examples
     --------
@@ -142,7 +146,8 @@ def mean_patches(images: Num[Tensor, "n c h w"], geometry: PatchGeometry) -> Flo
 
     Returns
     -------
-    Always float64, in the order (channel, row, column). Cost O(n c h w k) for patches of width k.
+    Tensor of shape (n, d)
+        Always float64, in the order (channel, row, column). Cost O(n c h w k) for patches of width k.
     """
     check_images(images, finite=False)
     h, w = images.shape[2:]

@@ -23,13 +23,19 @@ class PCA(Result):
 
     Parameters
     ----------
-    mean : what is subtracted before projecting; zeros if not `centred`.
-    basis : orthonormal columns by decreasing variance. The first entry of (nearly) the largest size in a
+    mean : Tensor of shape (d,)
+        What is subtracted before projecting; zeros if not `centred`.
+    basis : Tensor of shape (d, m)
+        Orthonormal columns by decreasing variance. The first entry of (nearly) the largest size in a
         column is positive.
-    variances : mean squared coordinate along each column (divided by n, not n - 1).
-    n_samples : independent samples, that is images.
-    n_vectors : vectors averaged over; more than `n_samples` for patches.
-    centred : whether the mean was removed.
+    variances : Tensor of shape (m,)
+        Mean squared coordinate along each column (divided by n, not n - 1).
+    n_samples : int
+        Independent samples, that is images.
+    n_vectors : int
+        Vectors averaged over; more than `n_samples` for patches.
+    centred : bool
+        Whether the mean was removed.
     """
 
     mean: Float[Tensor, " d"]
@@ -105,11 +111,15 @@ def patch_pca(
 
     Parameters
     ----------
-    images : a tensor ``n c h w``, or an iterable of such blocks.
-    geometry : which patches; zero padding counts as pixels, as it does for the layer.
-    center : remove the mean patch. The paper says only "PCA"; without centring the first component is
-        close to the mean patch.
-    block : images worked on at a time.
+    images : Tensor or iterable of Tensor
+        A tensor ``n c h w``, or an iterable of such blocks.
+    geometry : PatchGeometry
+        Which patches; zero padding counts as pixels, as it does for the layer.
+    center : bool, default True
+        Remove the mean patch. The paper says only "PCA"; without centring the first component is close to
+        the mean patch.
+    block : int, optional
+        Images worked on at a time.
 
     Examples
     --------
@@ -140,9 +150,12 @@ def image_pca(images: Tensor | Iterable[Tensor], *, center: bool = True, block: 
 
     Parameters
     ----------
-    images : a tensor ``n c h w``, or an iterable of such blocks.
-    center : remove the mean image.
-    block : images worked on at a time.
+    images : Tensor or iterable of Tensor
+        A tensor ``n c h w``, or an iterable of such blocks.
+    center : bool, default True
+        Remove the mean image.
+    block : int, optional
+        Images worked on at a time.
 
     Examples
     --------
@@ -185,9 +198,12 @@ def separated_blocks(
 
     Parameters
     ----------
-    variances : in decreasing order.
-    n_samples : independent samples; images rather than patches, for patches of one image are alike.
-    rtol : the tolerance τ itself, instead of `n_samples`.
+    variances : Tensor of shape (m,)
+        In decreasing order.
+    n_samples : int, optional
+        Independent samples; images rather than patches, for patches of one image are alike.
+    rtol : float, optional
+        The tolerance τ itself, instead of `n_samples`.
 
     Examples
     --------

@@ -14,13 +14,16 @@ def psd_sqrt(matrix: Float[Tensor, "d d"], *, rtol: float | None = None) -> Floa
 
     Parameters
     ----------
-    matrix : symmetric; eigenvalues may be negative only by rounding, down to minus the cut-off.
-    rtol : cut-off relative to the largest eigenvalue; smaller ones count as zero. Default: d times the
+    matrix : Tensor of shape (d, d)
+        Symmetric; eigenvalues may be negative only by rounding, down to minus the cut-off.
+    rtol : float, optional
+        Cut-off relative to the largest eigenvalue; smaller ones count as zero. Default: d times the
         rounding unit of float64 if the matrix is float64, of float32 otherwise.
 
     Returns
     -------
-    In the precision of `matrix`, computed in float64. Cost O(d³).
+    Tensor of shape (d, d)
+        In the precision of `matrix`, computed in float64. Cost O(d³).
 
     Examples
     --------
@@ -39,11 +42,14 @@ def psd_pinv(
 
     Parameters
     ----------
-    matrix : symmetric; eigenvalues may be negative only by rounding, down to minus the cut-off.
-    rtol : cut-off relative to the largest eigenvalue; directions below it map to zero. Default as in
+    matrix : Tensor of shape (d, d)
+        Symmetric; eigenvalues may be negative only by rounding, down to minus the cut-off.
+    rtol : float, optional
+        Cut-off relative to the largest eigenvalue; directions below it map to zero. Default as in
         :func:`psd_sqrt`. Natural-image moments reach 1e-11 of the top, so the cut-off is part of any
         result that depends on the inverse: name it there.
-    power : 0.5 gives the inverse square root.
+    power : float, default 1.0
+        0.5 gives the inverse square root.
 
     Examples
     --------

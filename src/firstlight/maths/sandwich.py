@@ -33,11 +33,15 @@ class Sandwich:
 
     Parameters
     ----------
-    filters : rows W, group by group.
-    left : U, with zero columns where a singular value vanishes.
-    right : :math:`V S`, so that :math:`W^\top Q W = (VS)\,\tilde Q\,(VS)^\top`, with
-        :math:`\tilde Q = U^\top Q U`.
-    squares : squared singular values.
+    filters : Tensor of shape (g, k, d)
+        Rows W, group by group.
+    left : Tensor of shape (g, k, r)
+        U, with zero columns where a singular value vanishes.
+    right : Tensor of shape (g, d, r)
+        :math:`V S`, so that :math:`W^\top Q W = (VS)\,\tilde Q\,(VS)^\top`, with :math:`\tilde Q = U^\top
+        Q U`.
+    squares : Tensor of shape (g, r)
+        Squared singular values.
     """
 
     filters: Float[Tensor, "g k d"]
@@ -71,8 +75,10 @@ class Sandwich:
 
         Parameters
         ----------
-        inner : matrices from :meth:`inner`.
-        other : filters over the same patches, :math:`B`; compared is :math:`B^\top B`.
+        inner : Tensor of shape (m, g, r, r)
+            Matrices from :meth:`inner`.
+        other : Sandwich, optional
+            Filters over the same patches, :math:`B`; compared is :math:`B^\top B`.
         """
         against = self if other is None else other
         if against.filters.shape[::2] != self.filters.shape[::2]:

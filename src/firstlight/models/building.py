@@ -72,8 +72,8 @@ def build(
     classes: int = 10,
     shape: Sequence[int] = (3, 32, 32),
     seed: int = 0,
-    init: str = "default",
-    init_options: Mapping[str, Any] | None = None,
+    initialiser: str = "default",
+    initialiser_options: Mapping[str, Any] | None = None,
     device: str | torch.device | None = None,
     **options: Any,
 ) -> nn.Module:
@@ -81,15 +81,23 @@ def build(
 
     Parameters
     ----------
-    name : one of :func:`available`.
-    classes : number of outputs; 1 gives a single score. Networks that return an image ignore it.
-    shape : channels, height and width of an image.
-    seed : decides the weights: the same seed gives the same bits. The caller's random state is untouched.
-    init : name of an initialiser; "default" is PyTorch's own.
-    init_options : options of the initialiser, such as ``{"std": 1e-2}``.
-    device : where the weights end. They are drawn on the CPU, so a seed means the same everywhere;
-        "meta" allocates and draws nothing, which is enough to count parameters.
-    options : what the architecture offers, see :func:`options`.
+    name : str
+        One of :func:`available`.
+    classes : int, default 10
+        Number of outputs; 1 gives a single score. Networks that return an image ignore it.
+    shape : sequence of int, default (3, 32, 32)
+        Channels, height and width of an image.
+    seed : int, default 0
+        Decides the weights: the same seed gives the same bits. The caller's random state is untouched.
+    initialiser : str, default 'default'
+        Name of an initialiser; "default" is PyTorch's own.
+    initialiser_options : mapping of str to object, optional
+        Options of the initialiser, such as ``{"std": 1e-2}``.
+    device : str or torch.device, optional
+        Where the weights end. They are drawn on the CPU, so a seed means the same everywhere; "meta"
+        allocates and draws nothing, which is enough to count parameters.
+    options : object
+        What the architecture offers, see :func:`options`.
 
     Notes
     -----
@@ -117,8 +125,8 @@ def build(
         model = architecture.builder(classes=classes, shape=checked, **architecture.fixed, **options)
     if is_meta:
         return model
-    if init != "default" or init_options:
-        initialise(model, init, seed=seed, **(init_options or {}))
+    if initialiser != "default" or initialiser_options:
+        initialise(model, initialiser, seed=seed, **(initialiser_options or {}))
     return model.to(target)
 
 

@@ -41,7 +41,7 @@ def pooling_study(
     """Padded convolutions without biases: flattened (vec), or pooled after each inner layer (max, avg).
 
     With four layers: conv conv pool conv pool conv, then global pooling and a linear layer. The paper's
-    weights are ``init="pooling_study"``.
+    weights are ``initialiser="pooling_study"``.
     """
     require_at_least(1, depth=depth, channels=channels)
     require_odd(kernel=kernel)

@@ -30,9 +30,11 @@ def with_large_filters_by_fourier(model: nn.Module, *, at_least: int = LARGE) ->
 
     Parameters
     ----------
-    model : any network; only convolutions with square odd filters of at least this side, same zero
-        padding, stride 1 and no groups are changed.
-    at_least : side of the filters from which on the transform is used.
+    model : torch.nn.Module
+        Any network; only convolutions with square odd filters of at least this side, same zero padding,
+        stride 1 and no groups are changed.
+    at_least : int, default LARGE
+        Side of the filters from which on the transform is used.
     """
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):

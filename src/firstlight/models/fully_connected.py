@@ -75,7 +75,7 @@ def linear_fcn(
     """Deep linear classifier of PCBias: `depth` layers, no activation.
 
     The paper trains with ``dropout=0.5`` before the output layer and Glorot-uniform weights
-    (``init="xavier_uniform"``); its theory has neither. One layer alone gets no dropout.
+    (``initialiser="xavier_uniform"``); its theory has neither. One layer alone gets no dropout.
     """
     return FullyConnected(
         shape, outputs=classes, depth=depth, units=units, bias=bias, linear=True, dropout=dropout

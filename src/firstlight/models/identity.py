@@ -59,11 +59,13 @@ def write_identity(model: nn.Module) -> nn.Module:
 
     Parameters
     ----------
-    model : of the families "identity_fcn", "identity_linear_fcn", "residual_fcn" or "identity_cnn".
+    model : torch.nn.Module
+        Of the families "identity_fcn", "identity_linear_fcn", "residual_fcn" or "identity_cnn".
 
     Returns
     -------
-    The model itself.
+    torch.nn.Module
+        The model itself.
     """
     with torch.no_grad():
         if isinstance(model, ResidualFCN):

@@ -35,15 +35,20 @@ def initialise(model: nn.Module, name: str, *, seed: int, **options: Any) -> nn.
 
     Parameters
     ----------
-    model : any module; the rule is applied to its linear and convolutional layers in their order.
-    name : "default", "xavier_normal", "xavier_uniform", "kaiming_normal", "kaiming_uniform",
-        "orthogonal", "normal", "pcbias", "identity_crisis" or "pooling_study".
-    seed : the same seed gives the same bits.
-    options : of the rule, such as ``std=1e-2`` for "normal".
+    model : torch.nn.Module
+        Any module; the rule is applied to its linear and convolutional layers in their order.
+    name : str
+        "default", "xavier_normal", "xavier_uniform", "kaiming_normal", "kaiming_uniform", "orthogonal",
+        "normal", "pcbias", "identity_crisis" or "pooling_study".
+    seed : int
+        The same seed gives the same bits.
+    options : object
+        Of the rule, such as ``std=1e-2`` for "normal".
 
     Returns
     -------
-    The model itself.
+    torch.nn.Module
+        The model itself.
 
     Examples
     --------

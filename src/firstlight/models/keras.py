@@ -96,11 +96,16 @@ def convolution_with_batch_norm(
 
     Parameters
     ----------
-    weights : of the Keras model, by name.
-    conv : name of the convolution in Keras.
-    batch_norm : name of the batch norm that follows it.
-    conv_key : name of the convolution in our state dict.
-    bn_key : name of our batch norm.
+    weights : mapping of str to Tensor
+        Of the Keras model, by name.
+    conv : str
+        Name of the convolution in Keras.
+    batch_norm : str
+        Name of the batch norm that follows it.
+    conv_key : str
+        Name of the convolution in our state dict.
+    bn_key : str
+        Name of our batch norm.
     """
     return {
         f"{conv_key}.weight": weights[f"{conv}/kernel"].permute(3, 2, 0, 1).contiguous(),

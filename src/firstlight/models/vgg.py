@@ -43,15 +43,23 @@ def vgg(
 
     Parameters
     ----------
-    classes : number of outputs.
-    shape : image shape, at least 32 x 32.
-    depth : 11, 13, 16 or 19.
-    batch_norm : batch norm after every convolution.
-    form : "cifar" ends in one linear layer; "imagenet" in 7 x 7 average pooling and three layers, with
-        the parameter names of torchvision, whose state dicts load unchanged.
-    width : factor on all channels and hidden units.
-    first_width : filters of the first layer alone, whatever the factor.
-    dropout : in the three-layer classifier; torchvision trains with 0.5.
+    classes : int
+        Number of outputs.
+    shape : Shape
+        Image shape, at least 32 x 32.
+    depth : int
+        11, 13, 16 or 19.
+    batch_norm : bool
+        Batch norm after every convolution.
+    form : {'cifar', 'imagenet'}, default 'cifar'
+        "cifar" ends in one linear layer; "imagenet" in 7 x 7 average pooling and three layers, with the
+        parameter names of torchvision, whose state dicts load unchanged.
+    width : float or int, default 1
+        Factor on all channels and hidden units.
+    first_width : int, optional
+        Filters of the first layer alone, whatever the factor.
+    dropout : float, default 0.0
+        In the three-layer classifier; torchvision trains with 0.5.
     """
     if form not in {"cifar", "imagenet"}:
         raise InvalidInput(f"`form` must be 'cifar' or 'imagenet'; got form={form!r}.")

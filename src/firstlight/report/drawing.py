@@ -21,11 +21,16 @@ class Drawing:
 
     Parameters
     ----------
-    number : its place on the page.
-    figure : what is drawn.
-    plot : for the script; None where the SVG stands alone.
-    pictures : SVG with a caption each, empty where a script draws.
-    is_picture : whether it shows pictures, which need no script.
+    number : int
+        Its place on the page.
+    figure : Figure
+        What is drawn.
+    plot : dict of str to object or None
+        For the script; None where the SVG stands alone.
+    pictures : tuple of tuple of 2 str
+        SVG with a caption each, empty where a script draws.
+    is_picture : bool
+        Whether it shows pictures, which need no script.
     """
 
     number: int

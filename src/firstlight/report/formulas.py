@@ -13,10 +13,14 @@ class Formula:
 
     Parameters
     ----------
-    title : what it defines.
-    latex : the formula.
-    words : what its letters mean.
-    source : the paper that uses it.
+    title : str
+        What it defines.
+    latex : str
+        The formula.
+    words : str
+        What its letters mean.
+    source : str
+        The paper that uses it.
     """
 
     title: str

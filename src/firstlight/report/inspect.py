@@ -165,7 +165,7 @@ def _movement(found: Inspection) -> Section:
                     "a layer that reaches them has forgotten where it began."
                     if own
                     else "as the start here is a stranger, every layer lies there; give the actual one by `initial` "
-                    "(--init) to see movement."
+                    "(--initial) to see movement."
                 ),
             ),
             Panel(

@@ -20,10 +20,14 @@ class StudyBlock:
 
     Parameters
     ----------
-    name, question : of the study; empty for claims without one.
-    entries : lines of the ledger.
-    panel : its figure, if the run is at hand.
-    facts : cost, settings, commit.
+    name, question : str
+        Of the study; empty for claims without one.
+    entries : tuple of Entry
+        Lines of the ledger.
+    panel : Panel or None
+        Its figure, if the run is at hand.
+    facts : dict of str to str
+        Cost, settings, commit.
     """
 
     name: str
@@ -72,9 +76,12 @@ def render_ledger(entries: Sequence[Entry], *, store: Store | None = None, stati
 
     Parameters
     ----------
-    entries : judged claims.
-    store : where the runs behind them lie; figures of others are left out.
-    static : without any script, and therefore without the filter.
+    entries : sequence of Entry
+        Judged claims.
+    store : Store, optional
+        Where the runs behind them lie; figures of others are left out.
+    static : bool, default False
+        Without any script, and therefore without the filter.
     """
     if not entries:
         raise InvalidInput("There is no claim to show.")

@@ -20,11 +20,16 @@ class Panel:
 
     Parameters
     ----------
-    figure : what is drawn.
-    shows : how to read it.
-    published : what the papers found.
-    measured : what this run found.
-    formulas : names in :data:`firstlight.report.formulas.FORMULAS`, to which the page links.
+    figure : Figure
+        What is drawn.
+    shows : str
+        How to read it.
+    published : str, default ''
+        What the papers found.
+    measured : str, default ''
+        What this run found.
+    formulas : tuple of str, default ()
+        Names in :data:`firstlight.report.formulas.FORMULAS`, to which the page links.
     """
 
     figure: Figure
@@ -40,9 +45,12 @@ class Section:
 
     Parameters
     ----------
-    title, answer : the question and its answer.
-    panels : the figures.
-    details : settings, folded away.
+    title, answer : str
+        The question and its answer.
+    panels : tuple of Panel, default ()
+        The figures.
+    details : dict of str to str
+        Settings, folded away.
     """
 
     title: str
@@ -66,12 +74,18 @@ class Page:
 
     Parameters
     ----------
-    title, lead : what it is about, in a sentence or two.
-    answers : the main findings, each with its question.
-    sections : the figures behind them.
-    facts : for the footer.
-    pending : what is still to come; such a page says so.
-    reloads : an unfinished page loads itself again every few seconds.
+    title, lead : str or tuple of str
+        What it is about, in a sentence or two.
+    answers : tuple of Answer, default ()
+        The main findings, each with its question.
+    sections : tuple of Section
+        The figures behind them.
+    facts : dict of str to str
+        For the footer.
+    pending : tuple of str, default ()
+        What is still to come; such a page says so.
+    reloads : bool, default False
+        An unfinished page loads itself again every few seconds.
     """
 
     title: str
@@ -93,8 +107,10 @@ def render(page: Page, *, static: bool = False) -> str:
 
     Parameters
     ----------
-    page : what to show.
-    static : draw figures as SVG, without any script.
+    page : Page
+        What to show.
+    static : bool, default False
+        Draw figures as SVG, without any script.
     """
     return render_with(
         "page.html",

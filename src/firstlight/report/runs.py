@@ -29,7 +29,8 @@ def runs_page(runs: Sequence[Run]) -> Page:
 
     Parameters
     ----------
-    runs : at least one.
+    runs : sequence of Run
+        At least one.
     """
     tasks = [run for run in runs if isinstance(run.result, IdentityRun)]
     groups = ([tasks] if tasks else []) + [[run] for run in runs if run not in tasks]

@@ -22,9 +22,12 @@ class TourPart:
 
     Parameters
     ----------
-    words : what it is called while it is still to come.
-    answers : what it says at the head of the page.
-    sections : the figures behind that.
+    words : str
+        What it is called while it is still to come.
+    answers : callable
+        What it says at the head of the page.
+    sections : callable
+        The figures behind that.
     """
 
     words: str
@@ -37,8 +40,10 @@ def tour_page(tour: Tour, *, reloads: bool = False) -> Page:
 
     Parameters
     ----------
-    tour : complete or not.
-    reloads : an unfinished page loads itself again.
+    tour : Tour
+        Complete or not.
+    reloads : bool, default False
+        An unfinished page loads itself again.
     """
     done = [(part, found) for name, part in PARTS.items() if (found := getattr(tour, name)) is not None]
     recipe = tour.training.recipe if tour.training else "not finished"

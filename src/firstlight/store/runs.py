@@ -31,10 +31,14 @@ class RunSpec:
 
     Parameters
     ----------
-    what : the kind of run, such as ``"train"`` or ``"study:first_layer/seeds"``.
-    config : every setting, as plain values.
-    data : fingerprint of the data, empty if the run makes its own.
-    code : fingerprint of the code that is particular to this run; shared code counts through `NUMERICS`.
+    what : str
+        The kind of run, such as ``"train"`` or ``"study:first_layer/seeds"``.
+    config : dict of str to object
+        Every setting, as plain values.
+    data : str, default ''
+        Fingerprint of the data, empty if the run makes its own.
+    code : str, default ''
+        Fingerprint of the code that is particular to this run; shared code counts through `NUMERICS`.
     """
 
     what: str
@@ -69,7 +73,8 @@ class Store:
 
     Parameters
     ----------
-    root : where the run folders lie; by default `FIRSTLIGHT_RUNS`, else the user's cache folder.
+    root : Path, optional
+        Where the run folders lie; by default `FIRSTLIGHT_RUNS`, else the user's cache folder.
     """
 
     def __init__(self, root: Path | None = None) -> None:

@@ -33,10 +33,14 @@ class PrincipalMoments(Result):
 
     Parameters
     ----------
-    values : :math:`d_j`, eigenvalues of :math:`\Sigma_{XX} = X^\top X`, descending; zero beyond the rank.
-    basis : U, one principal direction per column.
-    cross : :math:`M = Y^\top X U`; column j drives component j. Zero where the data do not vary.
-    n_samples : number of rows of X.
+    values : Tensor of shape (q,)
+        :math:`d_j`, eigenvalues of :math:`\Sigma_{XX} = X^\top X`, descending; zero beyond the rank.
+    basis : Tensor of shape (q, q)
+        U, one principal direction per column.
+    cross : Tensor of shape (k, q)
+        :math:`M = Y^\top X U`; column j drives component j. Zero where the data do not vary.
+    n_samples : int
+        Number of rows of X.
     """
 
     values: Float[Tensor, " q"]
@@ -108,8 +112,10 @@ class ScaleMatrices(Result):
 
     Parameters
     ----------
-    left : :math:`A_l = (W_L \cdots W_{l+1})(W_L \cdots W_{l+1})^\top`, of the outputs; the last is I.
-    right : :math:`B_l = (W_{l-1} \cdots W_1)^\top (W_{l-1} \cdots W_1)`, of the inputs; the first is I.
+    left : tuple of Tensor of shape (*nets, k, k)
+        :math:`A_l = (W_L \cdots W_{l+1})(W_L \cdots W_{l+1})^\top`, of the outputs; the last is I.
+    right : tuple of Tensor of shape (*nets, q, q)
+        :math:`B_l = (W_{l-1} \cdots W_1)^\top (W_{l-1} \cdots W_1)`, of the inputs; the first is I.
     """
 
     left: tuple[Float[Tensor, "*nets k k"], ...]
@@ -181,11 +187,16 @@ def columns_at(
 
     Parameters
     ----------
-    start : compact representation at the start in principal coordinates.
-    moments : of the data.
-    rate : μ for summed losses.
-    steps : s.
-    depth : L; the rate of every column grows with it.
+    start : Tensor of shape (*nets, k, q)
+        Compact representation at the start in principal coordinates.
+    moments : PrincipalMoments
+        Of the data.
+    rate : float
+        μ for summed losses.
+    steps : float
+        s.
+    depth : int, default 1
+        L; the rate of every column grows with it.
     """
     kept = decay(moments.values, rate=rate * depth, steps=steps)
     reached = filter_function(moments.values, rate=rate * depth, steps=steps)
@@ -202,8 +213,9 @@ def definition3_variances(widths: Sequence[int]) -> list[float]:
 
     Parameters
     ----------
-    widths : :math:`m_0 \ldots m_L`, inputs and outputs included. One layer alone, of which the
-        definition says nothing, gets one over the number of inputs.
+    widths : sequence of int
+        :math:`m_0 \ldots m_L`, inputs and outputs included. One layer alone, of which the definition says
+        nothing, gets one over the number of inputs.
 
     Examples
     --------
@@ -250,9 +262,12 @@ class ExpectedScales(Result):
 
     Parameters
     ----------
-    left : :math:`\alpha_l` of :math:`E[A_l] = \alpha_l I`, first to last layer.
-    right : :math:`\beta_l` of :math:`E[B_l] = \beta_l I`.
-    product_variance : variance of every entry of the compact representation.
+    left : tuple of float
+        :math:`\alpha_l` of :math:`E[A_l] = \alpha_l I`, first to last layer.
+    right : tuple of float
+        :math:`\beta_l` of :math:`E[B_l] = \beta_l I`.
+    product_variance : float
+        Variance of every entry of the compact representation.
     """
 
     left: tuple[float, ...]
@@ -302,11 +317,15 @@ class IdentityDistance(Result):
 
     Parameters
     ----------
-    diagonal : mean absolute deviation of diagonal entries from their mean, over that mean.
-    off_diagonal : mean absolute off-diagonal entry over the mean diagonal one; zero for 1 x 1.
-    off_diagonal_rms : the same as a root mean square, not divided.
-    smallest, largest : extreme eigenvalues. Entries may be small while these are not: B_l is far from
-        the identity as an operator once inputs outnumber the width (E-29).
+    diagonal : float
+        Mean absolute deviation of diagonal entries from their mean, over that mean.
+    off_diagonal : float
+        Mean absolute off-diagonal entry over the mean diagonal one; zero for 1 x 1.
+    off_diagonal_rms : float
+        The same as a root mean square, not divided.
+    smallest, largest : float
+        Extreme eigenvalues. Entries may be small while these are not: B_l is far from the identity as an
+        operator once inputs outnumber the width (E-29).
     """
 
     diagonal: float

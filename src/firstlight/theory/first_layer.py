@@ -35,10 +35,14 @@ def effective_rate(rate: float, *, readout: Float[Tensor, " m"], n: int, loss: s
 
     Parameters
     ----------
-    rate : step size given to the optimiser.
-    readout : the fixed vector a; the paper's is ``1/M`` everywhere.
-    n : number of images.
-    loss : "half_sum" for ``1/2 sum r^2``, "sum", "half_mse" for ``1/(2N) sum r^2``, "mse" as in PyTorch.
+    rate : float
+        Step size given to the optimiser.
+    readout : Tensor of shape (m,)
+        The fixed vector a; the paper's is ``1/M`` everywhere.
+    n : int
+        Number of images.
+    loss : str, default 'mse'
+        "half_sum" for ``1/2 sum r^2``, "sum", "half_mse" for ``1/(2N) sum r^2``, "mse" as in PyTorch.
 
     References
     ----------
@@ -77,8 +81,10 @@ class Terms(Result):
 
     Parameters
     ----------
-    bias : what labels independent of the images would give on average: patch statistics and time only.
-    label : what the correlation of labels with average patches adds.
+    bias : Tensor of shape (d,)
+        What labels independent of the images would give on average: patch statistics and time only.
+    label : Tensor of shape (d,)
+        What the correlation of labels with average patches adds.
     """
 
     bias: Float[Tensor, " d"]
@@ -130,10 +136,14 @@ def random_label_moments(
 
     Parameters
     ----------
-    spectral : of the average patches.
-    rate, steps : the time.
-    coding : how labels are drawn.
-    positive : share of positive labels; shuffling needs one half.
+    spectral : Spectrum
+        Of the average patches.
+    rate, steps : float
+        The time.
+    coding : LabelCoding, default LabelCoding.BERNOULLI
+        How labels are drawn.
+    positive : float, default 0.5
+        Share of positive labels; shuffling needs one half.
 
     References
     ----------
@@ -196,10 +206,14 @@ def diagonal_form(
 
     Parameters
     ----------
-    scatter : diagonal of N times the covariance of average patches.
-    mean : sqrt(N) times the mean average patch.
-    moment : :math:`K^\top y`.
-    rate, steps : the time.
+    scatter : Tensor of shape (d,)
+        Diagonal of N times the covariance of average patches.
+    mean : Tensor of shape (d,)
+        sqrt(N) times the mean average patch.
+    moment : Tensor of shape (d,)
+        :math:`K^\top y`.
+    rate, steps : float
+        The time.
 
     References
     ----------

@@ -83,11 +83,16 @@ class PatchSystem(Result):
 
     Parameters
     ----------
-    patches : one zero-padded patch per pixel, the rows of X.
-    targets : the pixel in the middle of each patch, for every channel: the rows of Y.
-    selection : picks the middle pixel of each channel out of a patch; ``patches @ selection`` is `targets`.
-    size : side of the kernel.
-    rank : of `patches`.
+    patches : Tensor of shape (p, d)
+        One zero-padded patch per pixel, the rows of X.
+    targets : Tensor of shape (p, c)
+        The pixel in the middle of each patch, for every channel: the rows of Y.
+    selection : Tensor of shape (d, c)
+        Picks the middle pixel of each channel out of a patch; ``patches @ selection`` is `targets`.
+    size : int
+        Side of the kernel.
+    rank : int
+        Of `patches`.
     """
 
     patches: Float[Tensor, "p d"]
@@ -170,11 +175,16 @@ def error_bound(
 
     Parameters
     ----------
-    system : of the training image.
-    sigma : standard deviation of the initial kernel entries.
-    largest_pixel : beta, the bound on all pixels of test images.
-    delta : probability of failure; at least ``nu * exp(-C (m0 - 1 - log m0) / 2)`` (E-75).
-    m0 : a constant above 1, fixed in advance.
+    system : PatchSystem
+        Of the training image.
+    sigma : float
+        Standard deviation of the initial kernel entries.
+    largest_pixel : float
+        Beta, the bound on all pixels of test images.
+    delta : float
+        Probability of failure; at least ``nu * exp(-C (m0 - 1 - log m0) / 2)`` (E-75).
+    m0 : float, default 2.0
+        A constant above 1, fixed in advance.
     """
     d, c = system.selection.shape
     nu = system.nullity

@@ -21,9 +21,12 @@ class Spectrum(Result):
 
     Parameters
     ----------
-    values : eigenvalues, descending.
-    vectors : one eigenvector per column, a full orthonormal basis.
-    left : left singular vectors of K, one column per non-zero eigenvalue.
+    values : Tensor of shape (d,)
+        Eigenvalues, descending.
+    vectors : Tensor of shape (d, d)
+        One eigenvector per column, a full orthonormal basis.
+    left : Tensor of shape (n, r)
+        Left singular vectors of K, one column per non-zero eigenvalue.
     """
 
     values: Float[Tensor, " d"]
@@ -66,9 +69,11 @@ def spectrum(patches: Float[Tensor, "n d"], *, tolerance: float | None = None) -
 
     Parameters
     ----------
-    patches : K, one average patch per row.
-    tolerance : singular values below this share of the largest count as zero; by default the rounding
-        error ``max(n, d) * eps``.
+    patches : Tensor of shape (n, d)
+        K, one average patch per row.
+    tolerance : float, optional
+        Singular values below this share of the largest count as zero; by default the rounding error
+        ``max(n, d) * eps``.
     """
     if not patches.isfinite().all():
         raise InvalidInput("`patches` holds NaN or infinite values. Remove or repair those images first.")

@@ -24,9 +24,12 @@ class LinearFit(Result):
 
     Parameters
     ----------
-    values : eigenvalues of :math:`\Theta` that are not zero, descending.
-    vectors : eigenvectors, one per column.
-    moment : residuals in that basis.
+    values : Tensor of shape (r,)
+        Eigenvalues of :math:`\Theta` that are not zero, descending.
+    vectors : Tensor of shape (n, r)
+        Eigenvectors, one per column.
+    moment : Tensor of shape (r, k)
+        Residuals in that basis.
     """
 
     values: Float[Tensor, " r"]

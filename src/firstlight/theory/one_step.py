@@ -17,10 +17,14 @@ def one_step_filters(
 
     Parameters
     ----------
-    slope : Γ, the derivative of g at zero with respect to the outputs of one patch.
-    patches : of every example.
-    targets : one per example.
-    lr : step size η.
+    slope : Tensor of shape (k,)
+        Γ, the derivative of g at zero with respect to the outputs of one patch.
+    patches : Tensor of shape (n, m, d)
+        Of every example.
+    targets : Tensor of shape (n,)
+        One per example.
+    lr : float
+        Step size η.
 
     References
     ----------

@@ -95,11 +95,16 @@ def linear_map_at(
 
     Parameters
     ----------
-    start : :func:`linear_map` at the start, in principal coordinates.
-    readout : a.
-    moments : of inputs and targets (one column).
-    rate : μ for the summed loss.
-    steps : number of steps.
+    start : Tensor of shape (q,)
+        :func:`linear_map` at the start, in principal coordinates.
+    readout : Tensor of shape (m,)
+        a.
+    moments : PrincipalMoments
+        Of inputs and targets (one column).
+    rate : float
+        μ for the summed loss.
+    steps : float
+        Number of steps.
     """
     effective = rate * float(readout.square().sum()) / 4
     return columns_at(start[None], moments, rate=effective, steps=steps)[0]

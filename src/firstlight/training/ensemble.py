@@ -27,10 +27,14 @@ class Trained(Result):
 
     Parameters
     ----------
-    weights, initial : state dictionaries after and before training.
-    history : losses by step.
-    records : for every recording observer, in order, its `state_dict`.
-    seed : of the weights and of the order of the images.
+    weights, initial : dict of str to Tensor
+        State dictionaries after and before training.
+    history : History
+        Losses by step.
+    records : tuple of dict of str to Tensor
+        For every recording observer, in order, its `state_dict`.
+    seed : int
+        Of the weights and of the order of the images.
     """
 
     weights: dict[str, Tensor]
@@ -58,11 +62,15 @@ def train_once(
 
     Parameters
     ----------
-    build : makes the network from a seed. To be kept in a store it must say what it is through an
-        attribute `config` (a dictionary), as :class:`firstlight.models.ModelSpec` does.
-    data, recipe : `recipe.seed` decides the initial weights too.
-    observe : makes the observers of one network from its number of steps per epoch.
-    store : where finished runs and checkpoints lie; None keeps nothing.
+    build : Build
+        Makes the network from a seed. To be kept in a store it must say what it is through an attribute
+        `config` (a dictionary), as :class:`firstlight.models.ModelSpec` does.
+    data, recipe : ImageData or Recipe
+        `recipe.seed` decides the initial weights too.
+    observe : callable, optional
+        Makes the observers of one network from its number of steps per epoch.
+    store : Store, optional
+        Where finished runs and checkpoints lie; None keeps nothing.
     """
 
     def compute(checkpoint: Path | None) -> Trained:

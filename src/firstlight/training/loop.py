@@ -36,10 +36,14 @@ class History(Result):
 
     Parameters
     ----------
-    loss : loss of every step, on the batch of that step, before its update.
-    hits : share of right answers of every step, on the same outputs; NaN for regression.
-    steps_per_epoch : to turn steps into epochs.
-    stopped_early : whether `Recipe.stop_below` ended the run.
+    loss : Tensor of shape (steps,)
+        Loss of every step, on the batch of that step, before its update.
+    hits : Tensor of shape (steps,)
+        Share of right answers of every step, on the same outputs; NaN for regression.
+    steps_per_epoch : int
+        To turn steps into epochs.
+    stopped_early : bool, default False
+        Whether `Recipe.stop_below` ended the run.
     """
 
     loss: Float[Tensor, " steps"]
@@ -77,14 +81,21 @@ def train(
 
     Parameters
     ----------
-    model : left in training mode as it was; its weights change.
-    inputs, targets : one row each per example; integer targets for cross-entropy.
-    recipe : all settings.
-    observers : called as ``observer(step, model)``, see :mod:`firstlight.training.observers`.
-    checkpoint : a file to write every `checkpoint_seconds` (20 by default), and to go on from if it
-        exists. The continued run ends with the same bits as one that was never stopped.
-    label, show : of the progress bar.
-    fused : update all weights in one pass where torch can. Several times faster for wide layers and few
+    model : torch.nn.Module
+        Left in training mode as it was; its weights change.
+    inputs, targets
+        One row each per example; integer targets for cross-entropy.
+    recipe : Recipe
+        All settings.
+    observers : sequence of Observer, default ()
+        Called as ``observer(step, model)``, see :mod:`firstlight.training.observers`.
+    checkpoint : Path, optional
+        A file to write every `checkpoint_seconds` (20 by default), and to go on from if it exists. The
+        continued run ends with the same bits as one that was never stopped.
+    label, show : str or bool
+        Of the progress bar.
+    fused : bool, default False
+        Update all weights in one pass where torch can. Several times faster for wide layers and few
         images; the last bits differ, so keep to one choice within a comparison.
 
     Raises

@@ -41,8 +41,10 @@ class Snapshots:
 
     Parameters
     ----------
-    names : full parameter names, as in ``model.named_parameters()``.
-    steps : the steps to keep; None keeps all.
+    names : sequence of str
+        Full parameter names, as in ``model.named_parameters()``.
+    steps : sequence of int, optional
+        The steps to keep; None keeps all.
     """
 
     def __init__(self, names: Sequence[str], *, steps: Sequence[int] | None = None) -> None:

@@ -30,16 +30,25 @@ class Recipe:
 
     Parameters
     ----------
-    optimiser : one of sgd, adam, adagrad, rmsprop, adamax, adadelta.
-    lr, momentum, weight_decay : as in torch; momentum counts for sgd only.
-    loss : "cross_entropy"; "mse", mean over batch and outputs; "mse_sum", sum over outputs and mean over
-        the batch, the reduction of the paper Linearized (a factor "number of outputs" in the rate).
-    batch_size : None is full-batch gradient descent.
-    epochs, steps : give exactly one of them.
-    milestones : fractions of the training after which `lr` is multiplied by `gamma` each time.
-    frozen : beginnings of the names of parameters that keep their initial value.
-    stop_below : end early once the loss of a step falls below this.
-    seed : decides the order of the images and dropout, not the initial weights.
+    optimiser : str, default 'sgd'
+        One of sgd, adam, adagrad, rmsprop, adamax, adadelta.
+    lr, momentum, weight_decay : float
+        As in torch; momentum counts for sgd only.
+    loss : str, default 'cross_entropy'
+        "cross_entropy"; "mse", mean over batch and outputs; "mse_sum", sum over outputs and mean over the
+        batch, the reduction of the paper Linearized (a factor "number of outputs" in the rate).
+    batch_size : int or None, default 32
+        None is full-batch gradient descent.
+    epochs, steps : int, optional
+        Give exactly one of them.
+    milestones : tuple of float, default ()
+        Fractions of the training after which `lr` is multiplied by `gamma` each time.
+    frozen : tuple of str, default ()
+        Beginnings of the names of parameters that keep their initial value.
+    stop_below : float, optional
+        End early once the loss of a step falls below this.
+    seed : int, default 0
+        Decides the order of the images and dropout, not the initial weights.
 
     Examples
     --------

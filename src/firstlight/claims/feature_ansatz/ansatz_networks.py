@@ -78,7 +78,7 @@ def trained_network(plan: NetworkPlan) -> tuple[ModelSpec, Trained, ImageData]:
         name=f"pooling_{plan.pooling}",
         classes=train.n_classes,
         shape=train.shape,
-        init="pooling_study",
+        initialiser="pooling_study",
         options={"depth": plan.depth, "channels": plan.channels, "kernel": plan.kernel},
     )
     recipe = Recipe(optimiser="adam", lr=plan.lr, batch_size=32, epochs=plan.epochs, seed=plan.seed)

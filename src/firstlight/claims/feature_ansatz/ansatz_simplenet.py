@@ -43,8 +43,8 @@ class NarrowSimpleNet:
         """
         train, test = load(cfg.data, n=cfg.n, seed=cfg.seed), load(cfg.data, split="test", seed=cfg.seed)
         spec = ModelSpec(
-            name="simplenet", classes=train.n_classes, shape=train.shape, init="normal",
-            init_options={"std": 1e-4 / cfg.width**0.5}, options={"width": cfg.width},
+            name="simplenet", classes=train.n_classes, shape=train.shape, initialiser="normal",
+            initialiser_options={"std": 1e-4 / cfg.width**0.5}, options={"width": cfg.width},
         )  # fmt: skip
         recipe = Recipe(
             optimiser="adadelta", lr=cfg.lr, weight_decay=1e-4, batch_size=64, epochs=cfg.epochs,

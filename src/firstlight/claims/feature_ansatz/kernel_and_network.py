@@ -32,13 +32,19 @@ class Comparison(Result):
 
     Parameters
     ----------
-    maps, initial_maps, plain_maps : mean correlation over test images of the map of M with that of the trained
-        network's first layer, with that of its initial weights, and of the identity with the trained one.
-    pearson_metric, cosine_metric : of M with the network's filter covariance.
-    deep, deep_initial : the same map correlations by layer, Deep ConvRFM against network, on noisy digits.
-    table : test accuracy of CNTK, ConvRFM, Deep ConvRFM and network, in per cent, by data set.
-    peeked : ConvRFM minus CNTK when both are chosen on the test set, in per cent, by data set.
-    names : of the data sets.
+    maps, initial_maps, plain_maps : float
+        Mean correlation over test images of the map of M with that of the trained network's first layer,
+        with that of its initial weights, and of the identity with the trained one.
+    pearson_metric, cosine_metric : float
+        Of M with the network's filter covariance.
+    deep, deep_initial : Tensor of shape (layers,)
+        The same map correlations by layer, Deep ConvRFM against network, on noisy digits.
+    table : Tensor of shape (sets, 4)
+        Test accuracy of CNTK, ConvRFM, Deep ConvRFM and network, in per cent, by data set.
+    peeked : Tensor of shape (sets,)
+        ConvRFM minus CNTK when both are chosen on the test set, in per cent, by data set.
+    names : tuple of str
+        Of the data sets.
     """
 
     maps: float

@@ -25,12 +25,17 @@ class Edges(Result):
 
     Parameters
     ----------
-    dc, dc_shuffled : response to a constant patch of the eight leading eigenvectors on the colour task.
-    dc_grey, dc_grey_shuffled : the same on the grey task.
-    sobel, sobel_shuffled, sobel_plain : mean correlation of the map of M with the Sobel magnitude on
-        photographs, for the grey M with true labels, with shuffled labels, and for M = identity.
-    likeness : cosine of the metrics with true and with shuffled labels.
-    vectors : eigenvectors of the colour M, true labels then shuffled.
+    dc, dc_shuffled : Tensor of shape (k,)
+        Response to a constant patch of the eight leading eigenvectors on the colour task.
+    dc_grey, dc_grey_shuffled : Tensor of shape (k,)
+        The same on the grey task.
+    sobel, sobel_shuffled, sobel_plain : float
+        Mean correlation of the map of M with the Sobel magnitude on photographs, for the grey M with true
+        labels, with shuffled labels, and for M = identity.
+    likeness : float
+        Cosine of the metrics with true and with shuffled labels.
+    vectors : Tensor of shape (both, c, q, q)
+        Eigenvectors of the colour M, true labels then shuffled.
     """
 
     dc: Float[Tensor, " k"]

@@ -26,9 +26,12 @@ class Task(Result):
 
     Parameters
     ----------
-    kind, sigma : "bars" or "digits", and the noise.
-    layers : rounds of the machine with 0, 1, ... feature layers below it.
-    cnn : test accuracy of the network.
+    kind, sigma : str or float
+        "bars" or "digits", and the noise.
+    layers : tuple of Curves
+        Rounds of the machine with 0, 1, ... feature layers below it.
+    cnn : float
+        Test accuracy of the network.
     """
 
     kind: str

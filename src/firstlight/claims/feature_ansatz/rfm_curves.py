@@ -21,9 +21,12 @@ class Curves(Result):
 
     Parameters
     ----------
-    error, valid, test : validation squared error, validation and test accuracy, by round.
-    peeked : highest test accuracy over ridges, by round: what choosing on the test set would report.
-    metrics : M of every round.
+    error, valid, test : Tensor of shape (rounds,)
+        Validation squared error, validation and test accuracy, by round.
+    peeked : Tensor of shape (rounds,)
+        Highest test accuracy over ridges, by round: what choosing on the test set would report.
+    metrics : Tensor of shape (rounds, d, d)
+        M of every round.
     """
 
     error: Float[Tensor, " rounds"]

@@ -28,7 +28,7 @@ class AcrossDataResult(Result):
 
     across: Float[Tensor, " p1"]
     across_update: Float[Tensor, " p1"]
-    across_init: Float[Tensor, " p2"]
+    across_initial: Float[Tensor, " p2"]
     root_update: Float[Tensor, " p5"]
     whole: Float[Tensor, " p3"]
     window: Float[Tensor, " p3"]
@@ -85,7 +85,7 @@ class AcrossData:
         return AcrossDataResult(
             across=between(a.profiles(p), b.profiles(q)),
             across_update=between(updates, b.profiles(q, subtract=True)),
-            across_init=between(a.profiles(p), b.starts(q)),
+            across_initial=between(a.profiles(p), b.initial_profiles(q)),
             root_update=pearson(updates, p.variances.sqrt().expand_as(updates)),
             whole=within(profiles),
             window=within(profiles[:, 24:52]),
@@ -116,7 +116,7 @@ class AcrossData:
             },
             spread=lambda r: {"over pairs": sd(r.across)},
             null=lambda r: {
-                "with init": float(r.across_init.mean()),
+                "with init": float(r.across_initial.mean()),
                 "update with root of variances": float(r.root_update.mean()),
                 "two sd of unrelated profiles": 2 * null_spread(27),
             },

@@ -21,7 +21,7 @@ class ConsistencyResult(Result):
     seeds: Float[Tensor, " p1"]
     seeds_without_first: Float[Tensor, " p1"]
     seeds_update: Float[Tensor, " p1"]
-    init: Float[Tensor, " p2"]
+    initial: Float[Tensor, " p2"]
     width: Float[Tensor, " p3"]
     architecture: Float[Tensor, " p4"]
     loss_update: Float[Tensor, " p5"]
@@ -109,7 +109,7 @@ class ProfileConsistency:
             seeds=within(profiles),
             seeds_without_first=within(profiles[:, 1:]),
             seeds_update=within(updates),
-            init=between(profiles, base.starts(pca)),
+            initial=between(profiles, base.initial_profiles(pca)),
             width=between(profiles, narrow.profiles(pca)),
             architecture=between(profiles, other.profiles(pca)),
             loss_update=between(updates, squared.profiles(pca, subtract=True)),
@@ -117,7 +117,7 @@ class ProfileConsistency:
             root_variance_update=pearson(updates, root.expand_as(updates)),
             profiles=profiles,
             updates=updates,
-            starts=base.starts(pca),
+            starts=base.initial_profiles(pca),
             root=root,
             moved=base.moved,
             train_accuracy=sum(base.train_accuracy) / len(base.train_accuracy),
@@ -154,13 +154,13 @@ class ProfileConsistency:
             partly=lambda r: r.seeds.mean() >= 0.85 and r.seeds_update.mean() >= 0.95,
         ),
         "profile.table1.init": Rule(
-            measured=lambda r: {"mean": float(r.init.mean()), "largest": float(r.init.abs().max())},
-            spread=lambda r: {"over pairs": sd(r.init)},
+            measured=lambda r: {"mean": float(r.initial.mean()), "largest": float(r.initial.abs().max())},
+            spread=lambda r: {"over pairs": sd(r.initial)},
             null=lambda r: {"two sd of unrelated profiles": 2 * null_spread(r.profiles.shape[1])},
             reproduced=lambda r: (
-                abs(r.init.mean()) < 0.2 and r.init.abs().max() < 2 * null_spread(r.profiles.shape[1])
+                abs(r.initial.mean()) < 0.2 and r.initial.abs().max() < 2 * null_spread(r.profiles.shape[1])
             ),
-            partly=lambda r: r.init.abs().max() < 0.4 and r.seeds.mean() > 0.85,
+            partly=lambda r: r.initial.abs().max() < 0.4 and r.seeds.mean() > 0.85,
         ),
         "profile.table1.width": Rule(
             measured=lambda r: {"mean": float(r.width.mean()), "min": float(r.width.min())},
@@ -194,11 +194,11 @@ class ProfileConsistency:
             partly=lambda r: bool(r.updates[:, 1:14].mean() > r.updates[:, 19:27].mean()),
         ),
         "profile.b2.cifar": Rule(
-            measured=lambda r: {"difference": float(r.seeds.mean() - r.init.mean())},
-            spread=lambda r: {"trained pairs": sd(r.seeds), "with init": sd(r.init)},
+            measured=lambda r: {"difference": float(r.seeds.mean() - r.initial.mean())},
+            spread=lambda r: {"trained pairs": sd(r.seeds), "with init": sd(r.initial)},
             null=lambda r: {"two sd of unrelated profiles": 2 * null_spread(r.profiles.shape[1])},
-            reproduced=lambda r: r.seeds.mean() - r.init.mean() > 0.4,
-            partly=lambda r: r.seeds.mean() - r.init.mean() > 0.4,
+            reproduced=lambda r: r.seeds.mean() - r.initial.mean() > 0.4,
+            partly=lambda r: r.seeds.mean() - r.initial.mean() > 0.4,
             note="Our own networks stand in for the public pretrained ones.",
         ),
         "profile.table4.loss": Rule(

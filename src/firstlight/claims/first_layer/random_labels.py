@@ -24,7 +24,7 @@ class Comparison(Result):
     true_random: Float[Tensor, " p1"]
     true_random_update: Float[Tensor, " p1"]
     random_random: Float[Tensor, " p2"]
-    random_init: Float[Tensor, " p3"]
+    random_initial: Float[Tensor, " p3"]
     random_root: Float[Tensor, " p4"]
     true_profile: Float[Tensor, "nets m"]
     random_profile: Float[Tensor, "nets m"]
@@ -119,12 +119,12 @@ class RandomLabels:
         "profile.table2.random_vs_init": Rule(
             measured=lambda r: {
                 "random-random": float(r.ten_classes.random_random.mean()),
-                "random-init": float(r.ten_classes.random_init.mean()),
+                "random-init": float(r.ten_classes.random_initial.mean()),
             },
-            spread=lambda r: {"random-init, over pairs": sd(r.ten_classes.random_init)},
+            spread=lambda r: {"random-init, over pairs": sd(r.ten_classes.random_initial)},
             null=lambda r: {"two sd of unrelated profiles": 2 * null_spread(27)},
             reproduced=lambda r: (
-                r.ten_classes.random_random.mean() >= 0.9 and r.ten_classes.random_init.abs().max() < 0.4
+                r.ten_classes.random_random.mean() >= 0.9 and r.ten_classes.random_initial.abs().max() < 0.4
             ),
             partly=lambda r: r.ten_classes.random_random.mean() > 0.85,
         ),
@@ -181,7 +181,7 @@ def _comparison(true: Bank, noise: Bank, pca: PCA) -> Comparison:
         true_random=between(a, b),
         true_random_update=between(true.profiles(pca, subtract=True), noise.profiles(pca, subtract=True)),
         random_random=within(b),
-        random_init=between(b, noise.starts(pca)),
+        random_initial=between(b, noise.initial_profiles(pca)),
         random_root=pearson(b, root.expand_as(b)),
         true_profile=a,
         random_profile=b,
@@ -201,11 +201,11 @@ def _measured(found: Comparison) -> dict[str, float]:
 
 def _null(found: Comparison) -> dict[str, float]:
     return {
-        "random-init": float(found.random_init.mean()),
+        "random-init": float(found.random_initial.mean()),
         "random with root of variances": float(found.random_root.mean()),
     }
 
 
 def _clearly_above_init(found: Comparison) -> bool:
     agreed = found.true_random_update.mean()
-    return bool(agreed > 0.6 and agreed > found.random_init.mean() + 2 * null_spread(27))
+    return bool(agreed > 0.6 and agreed > found.random_initial.mean() + 2 * null_spread(27))

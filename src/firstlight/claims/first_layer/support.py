@@ -36,7 +36,7 @@ class Bank:
         rows = self.trained - self.initial if subtract else self.trained
         return torch.stack([energy_profile(filters, pca.basis) for filters in rows])
 
-    def starts(self, pca: PCA) -> Float[Tensor, "nets m"]:
+    def initial_profiles(self, pca: PCA) -> Float[Tensor, "nets m"]:
         """Energy profile of the initial weights."""
         return torch.stack([energy_profile(filters, pca.basis) for filters in self.initial])
 

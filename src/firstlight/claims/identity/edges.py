@@ -44,7 +44,7 @@ class Edges:
         """Settings."""
 
         base: IdentityTask = DESK_28
-        init: str = "xavier_normal"
+        initialiser: str = "xavier_normal"
         steps: int = 2000
         stop_below: float | None = 1e-3
         depth: int = 10
@@ -55,13 +55,13 @@ class Edges:
     scales = {  # noqa: RUF012
         "smoke": Config(base=SMOKE, depth=4, shallow=2, steps=4),
         "desk": Config(),
-        "paper": Config(base=PAPER, init="default", steps=2_000_000, stop_below=None, depth=12),
+        "paper": Config(base=PAPER, initialiser="default", steps=2_000_000, stop_below=None, depth=12),
     }
 
     @staticmethod
     def run(cfg: Config) -> EdgeResult:
         """Train middle and shallow networks alike."""
-        settings = {"init": cfg.init, "steps": cfg.steps, "stop_below": cfg.stop_below}
+        settings = {"initialiser": cfg.initialiser, "steps": cfg.steps, "stop_below": cfg.stop_below}
         seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
         rows = [[varied(cfg.base, s, depth=d, **settings) for s in seeds] for d in (cfg.depth, cfg.shallow)]
         runs = grid(rows, label="contours")

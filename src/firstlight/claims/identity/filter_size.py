@@ -46,7 +46,7 @@ class FilterSize:
         base: IdentityTask = DESK
         depth: int = 3
         width: int = 8
-        init: str = "xavier_normal"
+        initialiser: str = "xavier_normal"
         kernels: tuple[int, ...] = (5, 13, 29)  # the last covers a 14 x 14 image from every pixel
         steps: int = 800
         stop_below: float | None = 1e-4
@@ -60,7 +60,7 @@ class FilterSize:
             base=PAPER,
             depth=5,
             width=128,
-            init="default",
+            initialiser="default",
             kernels=(5, 7, 9, 13, 17, 25, 29, 57),
             steps=2_000_000,
             stop_below=None,
@@ -75,7 +75,7 @@ class FilterSize:
         settings = {
             "depth": cfg.depth,
             "width": cfg.width,
-            "init": cfg.init,
+            "initialiser": cfg.initialiser,
             "steps": cfg.steps,
             "stop_below": cfg.stop_below,
         }

@@ -59,7 +59,7 @@ class Initialisers:
     def run(cfg: Config) -> InitialiserResult:
         """Train from each."""
         seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
-        rows = [[varied(cfg.base, s, depth=cfg.depth, init=name) for s in seeds] for name in cfg.names]
+        rows = [[varied(cfg.base, s, depth=cfg.depth, initialiser=name) for s in seeds] for name in cfg.names]
         runs = grid(rows, label="initialisers")
         return InitialiserResult(
             names=cfg.names,

@@ -53,7 +53,7 @@ class Probes:
         """Settings."""
 
         base: IdentityTask = DESK_28
-        init: str = "xavier_normal"  # of the trained networks, the same as in the study of contours
+        initialiser: str = "xavier_normal"  # of the trained networks, the same as in the study of contours
         steps: int = 2000
         stop_below: float | None = 1e-3
         depth: int = 10
@@ -68,7 +68,7 @@ class Probes:
         "smoke": Config(base=SMOKE, depth=3, random_depth=10, n_train=40, n_test=20, steps=4),
         "desk": Config(),
         "paper": Config(
-            base=PAPER, init="default", steps=2_000_000, stop_below=None, n_train=60_000, n_test=10_000
+            base=PAPER, initialiser="default", steps=2_000_000, stop_below=None, n_train=60_000, n_test=10_000
         ),
     }
 
@@ -81,7 +81,12 @@ class Probes:
         fresh = [
             varied(cfg.base, s, depth=cfg.random_depth) for s in range(cfg.seed, cfg.seed + cfg.n_random)
         ]
-        settings = {"init": cfg.init, "steps": cfg.steps, "stop_below": cfg.stop_below, "depth": cfg.depth}
+        settings = {
+            "initialiser": cfg.initialiser,
+            "steps": cfg.steps,
+            "stop_below": cfg.stop_below,
+            "depth": cfg.depth,
+        }
         seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
         (runs,) = grid([[varied(cfg.base, s, **settings) for s in seeds]], label="probes")
         random = layer_probe(fresh[0].build(), train, test)

@@ -136,7 +136,7 @@ class CnnLearningOrder:
             name="linear_fcn",
             classes=train.n_classes,
             shape=train.shape,
-            init="xavier_uniform",
+            initialiser="xavier_uniform",
             options={"depth": 2, "units": 256},
         )
         linear_recipe = Recipe(lr=cfg.linear_lr, batch_size=100, epochs=cfg.linear_epochs, seed=cfg.seed + 50)

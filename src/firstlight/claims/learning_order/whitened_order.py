@@ -191,7 +191,7 @@ def _ensembles(
             name="linear_fcn",
             classes=train.n_classes,
             shape=train.shape,
-            init="xavier_uniform",
+            initialiser="xavier_uniform",
             options={"depth": 1},
         )
         recipe = Recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs, seed=cfg.seed)

@@ -24,8 +24,10 @@ class Counts(Result):
 
     Parameters
     ----------
-    lenet, alexnet : weights with ten outputs, for one and three channels, by width.
-    rank, rank_bound : rank of the Jacobian of a narrow LeNet on more rows than weights, and min(p, rows).
+    lenet, alexnet : tuple of int
+        Weights with ten outputs, for one and three channels, by width.
+    rank, rank_bound : int
+        Rank of the Jacobian of a narrow LeNet on more rows than weights, and min(p, rows).
     """
 
     lenet_widths: tuple[int, ...]

@@ -22,10 +22,14 @@ class Crossover(Result):
 
     Parameters
     ----------
-    objects : twins on CIFAR-10.
-    digits : twins on digits at the two widths compared.
-    closing : twins on few digits by width, with the exact solve.
-    cntk, convrfm : test accuracy of the kernels on the same few digits.
+    objects : Sweep
+        Twins on CIFAR-10.
+    digits : Sweep
+        Twins on digits at the two widths compared.
+    closing : Sweep
+        Twins on few digits by width, with the exact solve.
+    cntk, convrfm : float
+        Test accuracy of the kernels on the same few digits.
     """
 
     objects: Sweep

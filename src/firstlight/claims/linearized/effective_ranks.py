@@ -30,12 +30,17 @@ class Spectra(Result):
 
     Parameters
     ----------
-    kernel_rank, jacobian_rank : effective rank from the eigenvalues of the kernel and from their roots,
-        the singular values of the Jacobian. The paper names the one and computes the other (E-84).
-    condition : largest over smallest singular value of the Jacobian.
-    smallest : smallest singular value.
-    rows : of the Jacobian.
-    gaussian : effective kernel rank of a Jacobian of independent numbers with as many weights.
+    kernel_rank, jacobian_rank : Tensor of shape (seeds, widths)
+        Effective rank from the eigenvalues of the kernel and from their roots, the singular values of the
+        Jacobian. The paper names the one and computes the other (E-84).
+    condition : Tensor of shape (seeds, widths)
+        Largest over smallest singular value of the Jacobian.
+    smallest : Tensor of shape (seeds, widths)
+        Smallest singular value.
+    rows : int
+        Of the Jacobian.
+    gaussian : tuple of float
+        Effective kernel rank of a Jacobian of independent numbers with as many weights.
     """
 
     widths: tuple[float, ...]

@@ -27,13 +27,19 @@ class Expansion(Result):
 
     Parameters
     ----------
-    start, derivative : f_lin(0) from f(w0), and its derivative along a unit vector from J u; float32.
-    gradient : of the summed squared loss from the sum over outputs, relative.
-    asymmetry, lowest : of the tangent kernel, relative to its largest entry and eigenvalue.
-    definition : of the tangent kernel from the product of Jacobians, relative.
-    residual, outside : of the exact solution: error on the training images, and the part of it that no
-        image can see, both relative.
-    remainder, kinked : error of the expansion over the square of the step, for smooth activations and for ReLU.
+    start, derivative : float
+        f_lin(0) from f(w0), and its derivative along a unit vector from J u; float32.
+    gradient : float
+        Of the summed squared loss from the sum over outputs, relative.
+    asymmetry, lowest : float
+        Of the tangent kernel, relative to its largest entry and eigenvalue.
+    definition : float
+        Of the tangent kernel from the product of Jacobians, relative.
+    residual, outside : float
+        Of the exact solution: error on the training images, and the part of it that no image can see,
+        both relative.
+    remainder, kinked : Tensor of shape (steps,)
+        Error of the expansion over the square of the step, for smooth activations and for ReLU.
     """
 
     start: float

@@ -25,10 +25,14 @@ class MnistGap(Result):
 
     Parameters
     ----------
-    digits : twins by width.
-    exact : twins on few images, with the exact solve beside SGD, at one width.
-    logistic_few : test accuracy of logistic regression on the images of the twins.
-    logistic_train, logistic_test : of logistic regression on all digits.
+    digits : Sweep
+        Twins by width.
+    exact : Sweep
+        Twins on few images, with the exact solve beside SGD, at one width.
+    logistic_few : float
+        Test accuracy of logistic regression on the images of the twins.
+    logistic_train, logistic_test : float
+        Of logistic regression on all digits.
     """
 
     digits: Sweep

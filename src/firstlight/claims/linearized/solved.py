@@ -20,9 +20,12 @@ class Solved:
 
     Parameters
     ----------
-    least_norm : without ridge.
-    ridge : with the ridge of smallest squared error on the validation images.
-    best : that ridge.
+    least_norm : Scores
+        Without ridge.
+    ridge : Scores
+        With the ridge of smallest squared error on the validation images.
+    best : float
+        That ridge.
     """
 
     least_norm: Scores

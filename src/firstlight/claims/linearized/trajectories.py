@@ -28,10 +28,14 @@ class Trajectories(Result):
 
     Parameters
     ----------
-    distance : between network and linearisation, at each recorded step.
-    mean_distance : between their outputs averaged over the images, mean over the steps.
-    moved : of the network from its start, mean over the steps.
-    strangers : between networks of two seeds, mean over the steps.
+    distance : Tensor of shape (seeds, widths, steps)
+        Between network and linearisation, at each recorded step.
+    mean_distance : Tensor of shape (seeds, widths)
+        Between their outputs averaged over the images, mean over the steps.
+    moved : Tensor of shape (seeds, widths)
+        Of the network from its start, mean over the steps.
+    strangers : Tensor of shape (seeds, widths)
+        Between networks of two seeds, mean over the steps.
     """
 
     steps: tuple[int, ...]

@@ -54,14 +54,21 @@ class Twins(Result):
 
     Parameters
     ----------
-    network, linear : after training by SGD.
-    exact, ridge : of the linear model solved exactly, with the smallest norm and with the ridge that is
-        best on the validation images; NaN where not asked for.
-    network_setting, linear_setting : rate and decay that the validation images chose.
-    diverged : share of the trials of the search that diverged, network and linearisation.
-    parameters, rows : numbers of weights and of equations (training images times outputs).
-    majority : test accuracy of always naming the most frequent class.
-    seconds : CPU time.
+    network, linear : Tensor of shape (seeds, 2)
+        After training by SGD.
+    exact, ridge : Tensor of shape (seeds, 2)
+        Of the linear model solved exactly, with the smallest norm and with the ridge that is best on the
+        validation images; NaN where not asked for.
+    network_setting, linear_setting : Setting
+        Rate and decay that the validation images chose.
+    diverged : tuple of 2 float
+        Share of the trials of the search that diverged, network and linearisation.
+    parameters, rows : int
+        Numbers of weights and of equations (training images times outputs).
+    majority : float
+        Test accuracy of always naming the most frequent class.
+    seconds : float
+        CPU time.
     """
 
     width: float

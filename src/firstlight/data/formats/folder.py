@@ -16,10 +16,13 @@ def read_folder(folder: Path, *, classes: tuple[str, ...] = (), side: int | None
 
     Parameters
     ----------
-    folder : returns None if it holds no class folders with images.
-    classes : the names that must appear, or, with numbers as folder names, the names in that order; by
-        default the sorted names of the folders.
-    side : crop and resize to this side; by default all images must have one size.
+    folder : Path
+        Returns None if it holds no class folders with images.
+    classes : tuple of str, default ()
+        The names that must appear, or, with numbers as folder names, the names in that order; by default
+        the sorted names of the folders.
+    side : int, optional
+        Crop and resize to this side; by default all images must have one size.
     """
     if not folder.is_dir():
         return None

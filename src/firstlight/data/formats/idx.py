@@ -52,10 +52,14 @@ def idx_reader(
 
     Parameters
     ----------
-    classes : names in label order.
-    prefixes : split and how its file names begin.
-    order : axes of the image file; EMNIST's are transposed.
-    first_label : the number of the first class; EMNIST letters count from one.
+    classes : tuple of str
+        Names in label order.
+    prefixes : tuple of tuple of 2 str
+        Split and how its file names begin.
+    order : str, default 'n h w'
+        Axes of the image file; EMNIST's are transposed.
+    first_label : int, default 0
+        The number of the first class; EMNIST letters count from one.
     """
 
     def read(folder: Path) -> Splits | None:

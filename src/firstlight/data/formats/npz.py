@@ -17,10 +17,12 @@ def read_npz(path: Path, *, classes: tuple[str, ...] = ()) -> Splits:
 
     Parameters
     ----------
-    path : an ``.npz`` file. Images are ``n h w``, ``n h w c`` or ``n c h w``, as bytes or as floats in
-        [0, 1], which are rounded to 255 steps. Labels are whole numbers. `classes`, an array of words,
-        may name them.
-    classes : names to use instead.
+    path : Path
+        An ``.npz`` file. Images are ``n h w``, ``n h w c`` or ``n c h w``, as bytes or as floats in [0,
+        1], which are rounded to 255 steps. Labels are whole numbers. `classes`, an array of words, may
+        name them.
+    classes : tuple of str, default ()
+        Names to use instead.
     """
     try:
         with np.load(path, allow_pickle=False) as opened:

@@ -95,10 +95,14 @@ def cifar_reader(
 
     Parameters
     ----------
-    classes : names in label order.
-    files : the batch files of each split.
-    labels : key of the labels within a batch.
-    sign : a file that lies beside the batches and tells CIFAR-10 from CIFAR-100.
+    classes : tuple of str
+        Names in label order.
+    files : dict of str to tuple of str
+        The batch files of each split.
+    labels : str
+        Key of the labels within a batch.
+    sign : str
+        A file that lies beside the batches and tells CIFAR-10 from CIFAR-100.
     """
 
     def read(folder: Path) -> Splits | None:

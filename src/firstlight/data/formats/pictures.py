@@ -19,8 +19,10 @@ def picture(path: Path, *, side: int | None = None) -> np.ndarray:
 
     Parameters
     ----------
-    path : any format Pillow knows.
-    side : crop the largest centred square and average it down (or interpolate up) to this side.
+    path : Path
+        Any format Pillow knows.
+    side : int, optional
+        Crop the largest centred square and average it down (or interpolate up) to this side.
     """
     try:
         with Image.open(path) as opened:

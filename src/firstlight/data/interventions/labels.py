@@ -40,12 +40,18 @@ class SeparatorLabels(Result):
 
     Parameters
     ----------
-    pca : of the training images, cut to P components.
-    weights : w.
-    bias : b.
-    shape : of the images, (c, h, w).
-    start : the labels the plane was fitted to.
-    agreement : share of training images that keep the label they had before the intervention.
+    pca : PCA
+        Of the training images, cut to P components.
+    weights : Tensor of shape (p,)
+        w.
+    bias : float
+        b.
+    shape : tuple of 3 int
+        Of the images, (c, h, w).
+    start : str
+        The labels the plane was fitted to.
+    agreement : float
+        Share of training images that keep the label they had before the intervention.
     """
 
     pca: PCA
@@ -70,12 +76,18 @@ class SeparatorLabels(Result):
 
         Parameters
         ----------
-        train : images of two classes.
-        n_components : P.
-        start : "shuffled" gives labels that are unrelated to the true ones.
-        seed : of the shuffle.
-        ridge : relative to the mean variance of the P components; 0 is least squares.
-        pca : of the training images, if already known.
+        train : ImageData
+            Images of two classes.
+        n_components : int
+            P.
+        start : {'true', 'shuffled'}, default 'true'
+            "shuffled" gives labels that are unrelated to the true ones.
+        seed : int, default 0
+            Of the shuffle.
+        ridge : float, default 0.0
+            Relative to the mean variance of the P components; 0 is least squares.
+        pca : PCA, optional
+            Of the training images, if already known.
         """
         if train.n_classes != 2:
             raise InvalidInput(f"`train` must have 2 classes; got {train.n_classes}. Choose with `only`.")
@@ -122,11 +134,16 @@ class PatchProjectionLabels(Result):
 
     Parameters
     ----------
-    direction : the patch component p.
-    geometry : the patches it belongs to.
-    component : its index, from 0.
-    thresholds : values between the blocks, decreasing.
-    signed : whether the sign counts.
+    direction : Tensor of shape (d,)
+        The patch component p.
+    geometry : PatchGeometry
+        The patches it belongs to.
+    component : int
+        Its index, from 0.
+    thresholds : Tensor of shape (cuts,)
+        Values between the blocks, decreasing.
+    signed : bool
+        Whether the sign counts.
 
     Notes
     -----

@@ -19,8 +19,10 @@ class ChannelNormalisation(Result):
 
     Parameters
     ----------
-    mean : one number per channel.
-    std : one positive number per channel.
+    mean : Tensor of shape (c,)
+        One number per channel.
+    std : Tensor of shape (c,)
+        One positive number per channel.
 
     Examples
     --------

@@ -19,11 +19,15 @@ def random_shifts(data: ImageData, max_shift: int = 7, *, seed: int, fill: float
 
     Parameters
     ----------
-    data : images whose border is background.
-    max_shift : largest displacement, either way.
-    seed : decides the displacements.
-    fill : value of the uncovered pixels; by default the smallest of each channel, which is the background
-        of digits before and after normalisation.
+    data : ImageData
+        Images whose border is background.
+    max_shift : int, default 7
+        Largest displacement, either way.
+    seed : int
+        Decides the displacements.
+    fill : float, optional
+        Value of the uncovered pixels; by default the smallest of each channel, which is the background of
+        digits before and after normalisation.
     """
     _, h, w = data.shape
     if not 0 <= max_shift < min(h, w):
@@ -60,10 +64,14 @@ def noise_frame(data: ImageData, *, sigma: float, seed: int, side: int = 42) -> 
 
     Parameters
     ----------
-    data : images smaller than the frame.
-    sigma : the noise level σ.
-    seed : decides noise and places.
-    side : height and width of the frame.
+    data : ImageData
+        Images smaller than the frame.
+    sigma : float
+        The noise level σ.
+    seed : int
+        Decides noise and places.
+    side : int, default 42
+        Height and width of the frame.
     """
     c, h, w = data.shape
     if side < max(h, w):

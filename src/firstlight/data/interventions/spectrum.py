@@ -29,9 +29,12 @@ class ZCAWhitening(Result):
 
     Parameters
     ----------
-    pca : of the training images.
-    shape : of the images, (c, h, w).
-    eps : ε, relative to the largest eigenvalue. The default 1e-8 leaves only directions without any content
+    pca : PCA
+        Of the training images.
+    shape : Shape
+        Of the images, (c, h, w).
+    eps : float
+        ε, relative to the largest eigenvalue. The default 1e-8 leaves only directions without any content
         below variance one half; 1e-5, often seen, leaves the bottom components of natural images at .09.
         With 0 the training covariance is the identity on the span of the training images.
 
@@ -72,8 +75,10 @@ class ComponentProjection(Result):
 
     Parameters
     ----------
-    pca : of the training images, cut to P components.
-    shape : of the images, (c, h, w).
+    pca : PCA
+        Of the training images, cut to P components.
+    shape : Shape
+        Of the images, (c, h, w).
     """
 
     pca: PCA
@@ -102,12 +107,18 @@ class Amplification(Result):
 
     Parameters
     ----------
-    pca : of the training images.
-    shape : of the images, (c, h, w).
-    first : index of the first component of S.
-    last : index after the last component of S.
-    factor : f.
-    normalisation : channel statistics of the amplified training images; None to leave the scale.
+    pca : PCA
+        Of the training images.
+    shape : Shape
+        Of the images, (c, h, w).
+    first : int
+        Index of the first component of S.
+    last : int
+        Index after the last component of S.
+    factor : float
+        f.
+    normalisation : ChannelNormalisation or None
+        Channel statistics of the amplified training images; None to leave the scale.
     """
 
     pca: PCA

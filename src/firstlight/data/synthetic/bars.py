@@ -20,12 +20,18 @@ def bars_in_noise(
 
     Parameters
     ----------
-    n : number of images; the paper's release has 500 for training and 500 for testing.
-    sigma : the noise level σ.
-    seed : decides everything, together with `split`.
-    split : a word that makes training and test images independent under one seed.
-    rows : height of the images.
-    columns : width d of the images.
+    n : int
+        Number of images; the paper's release has 500 for training and 500 for testing.
+    sigma : float
+        The noise level σ.
+    seed : int
+        Decides everything, together with `split`.
+    split : str, default 'train'
+        A word that makes training and test images independent under one seed.
+    rows : int, default 16
+        Height of the images.
+    columns : int, default 32
+        Width d of the images.
 
     Examples
     --------

@@ -23,14 +23,19 @@ def correlated_images(
 
     Parameters
     ----------
-    image : the training image, as the network sees it.
-    rhos : cosines in [-1, 1].
-    draws : images per cosine.
-    seed : decides the draws.
+    image : Tensor of shape (c, h, w)
+        The training image, as the network sees it.
+    rhos : Tensor of shape (r,)
+        Cosines in [-1, 1].
+    draws : int, default 1
+        Images per cosine.
+    seed : int
+        Decides the draws.
 
     Returns
     -------
-    In float64, where cosine and norm hold to 1e-12.
+    Tensor of shape (r, draws, c, h, w)
+        In float64, where cosine and norm hold to 1e-12.
     """
     exact, grid = image.double().flatten(), rhos.double()
     norm = float(torch.linalg.vector_norm(exact))

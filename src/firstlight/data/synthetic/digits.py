@@ -14,11 +14,16 @@ def digits_in_noise(digits: ImageData, n: int, *, sigma: float, seed: int, side:
 
     Parameters
     ----------
-    digits : images in [0, 1], 28 × 28 in the paper; give the training and the test split in turn.
-    n : number of images; the paper's release has 2000 of each split.
-    sigma : noise level; see :func:`firstlight.data.interventions.noise_frame`.
-    seed : decides choice, places and noise.
-    side : height and width of the frame.
+    digits : ImageData
+        Images in [0, 1], 28 × 28 in the paper; give the training and the test split in turn.
+    n : int
+        Number of images; the paper's release has 2000 of each split.
+    sigma : float
+        Noise level; see :func:`firstlight.data.interventions.noise_frame`.
+    seed : int
+        Decides choice, places and noise.
+    side : int, default 42
+        Height and width of the frame.
     """
     framed = noise_frame(digits.sample(n, seed=seed), sigma=sigma, seed=seed, side=side)
     return framed.replace(meta={"name": "digits_in_noise", "source": digits.meta.get("name", "")})

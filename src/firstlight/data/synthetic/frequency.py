@@ -40,9 +40,12 @@ def frequency_points(
 
     Parameters
     ----------
-    n : number of points; 10 000 for training and 1 000 for testing in the paper.
-    seed : decides the points, together with `split`.
-    split : a word that makes training and test points independent under one seed.
+    n : int
+        Number of points; 10 000 for training and 1 000 for testing in the paper.
+    seed : int
+        Decides the points, together with `split`.
+    split : str, default 'train'
+        A word that makes training and test points independent under one seed.
     """
     if n < 1:
         raise InvalidInput(f"`n` must be at least 1; got n={n}.")

@@ -45,11 +45,16 @@ def pattern(name: str, h: int, w: int, *, channels: int = 1, seed: int = 0) -> F
 
     Parameters
     ----------
-    name : one of `PATTERNS`.
-    h : height in pixels.
-    w : width in pixels.
-    channels : the pattern is repeated in each.
-    seed : decides the pattern called "noise"; no other depends on it.
+    name : str
+        One of `PATTERNS`.
+    h : int
+        Height in pixels.
+    w : int
+        Width in pixels.
+    channels : int, default 1
+        The pattern is repeated in each.
+    seed : int, default 0
+        Decides the pattern called "noise"; no other depends on it.
 
     Examples
     --------

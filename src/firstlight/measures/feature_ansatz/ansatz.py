@@ -28,16 +28,23 @@ class AnsatzRow(Result):
 
     Parameters
     ----------
-    layer : its name.
-    pair : which two matrices were compared; one of four fixed phrases.
-    pearson, cosine : over all entries; Pearson takes the mean entry off.
-    pearson_error, cosine_error : standard error over images and random output combinations, by leaving
-        out sets of images in turn; NaN if one image was all there was, 0 where no gradient is involved.
-    null_pearson, null_cosine : the same with Q rotated at random, one value per draw; empty where no
-        gradient is involved.
-    isotropy : cosine of Q and the identity. At 1 the correlation is 1 whatever was learned.
-    n_filters, patch_size : k and d.
-    is_output : the layer gives the outputs themselves: its correlation is 1 by definition.
+    layer : str
+        Its name.
+    pair : str
+        Which two matrices were compared; one of four fixed phrases.
+    pearson, cosine : float
+        Over all entries; Pearson takes the mean entry off.
+    pearson_error, cosine_error : float
+        Standard error over images and random output combinations, by leaving out sets of images in turn;
+        NaN if one image was all there was, 0 where no gradient is involved.
+    null_pearson, null_cosine : Tensor of shape (draws,)
+        The same with Q rotated at random, one value per draw; empty where no gradient is involved.
+    isotropy : float
+        Cosine of Q and the identity. At 1 the correlation is 1 whatever was learned.
+    n_filters, patch_size : int
+        K and d.
+    is_output : bool
+        The layer gives the outputs themselves: its correlation is 1 by definition.
     """
 
     layer: str
@@ -70,11 +77,16 @@ class Ansatz(Result):
 
     Parameters
     ----------
-    rows : one per layer and pair.
-    n_images : the gradients were averaged over.
-    method : how the sum over outputs was taken.
-    is_exact : whether that sum is exact.
-    skipped : layers that were left out, with the reason.
+    rows : tuple of AnsatzRow
+        One per layer and pair.
+    n_images : int
+        The gradients were averaged over.
+    method : str
+        How the sum over outputs was taken.
+    is_exact : bool
+        Whether that sum is exact.
+    skipped : dict of str to str
+        Layers that were left out, with the reason.
     """
 
     rows: tuple[AnsatzRow, ...]
@@ -120,11 +132,15 @@ def ansatz(
 
     Parameters
     ----------
-    model, data, options : as for :func:`firstlight.measures.feature_ansatz.patch_agop`.
-    initial : the model before training, or another one of its architecture. With it all four pairs are
+    model, data, options
+        As for :func:`firstlight.measures.feature_ansatz.patch_agop`.
+    initial : torch.nn.Module, optional
+        The model before training, or another one of its architecture. With it all four pairs are
         compared, else only the first.
-    draws : of the null.
-    seed : of the null and of random output combinations.
+    draws : int, default N_NULLS
+        Of the null.
+    seed : int, default 0
+        Of the null and of random output combinations.
 
     References
     ----------

@@ -16,7 +16,8 @@ def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"
 
     Returns
     -------
-    In float64; with groups one matrix each, over the group's share of the channels. Cost O(k d²).
+    Tensor of shape (d, d) or Tensor of shape (g, d, d)
+        In float64; with groups one matrix each, over the group's share of the channels. Cost O(k d²).
 
     References
     ----------

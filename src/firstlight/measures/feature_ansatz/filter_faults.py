@@ -16,13 +16,19 @@ class FilterFaults(Result):
 
     Parameters
     ----------
-    name : of the layer.
-    n_filters : how many it has.
-    dead : filters whose output changes no output of the model on any image that was looked at, and
-        filters that are zero.
-    duplicates : sets of filters that point in one direction (cosine above the threshold).
-    mirrored : number of pairs that point in opposite directions.
-    threshold : of the cosine.
+    name : str
+        Of the layer.
+    n_filters : int
+        How many it has.
+    dead : tuple of int
+        Filters whose output changes no output of the model on any image that was looked at, and filters
+        that are zero.
+    duplicates : tuple of tuple of int
+        Sets of filters that point in one direction (cosine above the threshold).
+    mirrored : int
+        Number of pairs that point in opposite directions.
+    threshold : float
+        Of the cosine.
     """
 
     name: str
@@ -49,11 +55,15 @@ def filter_faults(
 
     Parameters
     ----------
-    filters : rows of a layer, group by group.
-    sensitivity : mean squared gradient at the output of each filter, the diagonal of Q. Zero means that
-        no output of the model noticed the filter.
-    name : of the layer.
-    threshold : of the cosine from which two filters of a group count as the same.
+    filters : Tensor of shape (g, k, d)
+        Rows of a layer, group by group.
+    sensitivity : Tensor of shape (g, k)
+        Mean squared gradient at the output of each filter, the diagonal of Q. Zero means that no output
+        of the model noticed the filter.
+    name : str, default ''
+        Of the layer.
+    threshold : float, default 0.99
+        Of the cosine from which two filters of a group count as the same.
 
     Examples
     --------

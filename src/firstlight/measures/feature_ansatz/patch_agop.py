@@ -41,14 +41,21 @@ class LayerGradients(Result):
 
     Parameters
     ----------
-    name : of the layer in the model.
-    filters : rows W, group by group.
-    shape : of one filter: (channels, height, width) for a convolution, (inputs,) for a linear layer.
-    parts : :math:`\sum g g^\top` over positions and outputs, for disjoint sets of images, in the precision
-        of the model; their sum over all images divided by the number of images is Q.
-    counts : images in each of these sets.
-    sensitivity : mean over images of the summed squared gradient at the output of each filter.
-    is_output : whether it gives the model's outputs. Its Q is the identity by definition.
+    name : str
+        Of the layer in the model.
+    filters : Tensor of shape (g, k, d)
+        Rows W, group by group.
+    shape : tuple of int
+        Of one filter: (channels, height, width) for a convolution, (inputs,) for a linear layer.
+    parts : Tensor of shape (s, g, r, r)
+        :math:`\sum g g^\top` over positions and outputs, for disjoint sets of images, in the precision of
+        the model; their sum over all images divided by the number of images is Q.
+    counts : Tensor of shape (s,)
+        Images in each of these sets.
+    sensitivity : Tensor of shape (g, k)
+        Mean over images of the summed squared gradient at the output of each filter.
+    is_output : bool
+        Whether it gives the model's outputs. Its Q is the identity by definition.
     """
 
     name: str
@@ -88,11 +95,16 @@ class PatchAgop(Result):
 
     Parameters
     ----------
-    layers : in the order in which the model holds them.
-    skipped : layers that were left out, with the reason.
-    n_images, n_outputs : what was summed over.
-    n_passes : backward passes per image.
-    is_exact : whether all outputs were summed; if not, random combinations of them were.
+    layers : tuple of LayerGradients
+        In the order in which the model holds them.
+    skipped : dict of str to str
+        Layers that were left out, with the reason.
+    n_images, n_outputs : int
+        What was summed over.
+    n_passes : int
+        Backward passes per image.
+    is_exact : bool
+        Whether all outputs were summed; if not, random combinations of them were.
     """
 
     layers: tuple[LayerGradients, ...]
@@ -143,18 +155,26 @@ def patch_agop(
 
     Parameters
     ----------
-    model : any module that maps images to outputs, image by image.
-    data : images as the model wants them, or an iterable of batches of images or of (images, labels).
-    layers : "all", "convolutions", or names of layers. A named layer that cannot be measured is an
-        error; with "all" it is listed in `skipped`.
-    outputs : "auto" sums over all outputs if there are at most 32. With more, the leading singular
-        directions of the last linear layer are summed exactly and random signs stand for the rest:
-        unbiased, and independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state
-        a standard error. "exact" always sums over all.
-    output : which part to take if the model returns a tuple (number) or a dictionary (key).
-    n_images : at most so many images.
-    seed : of the random signs.
-    label, show : of the progress bar.
+    model : torch.nn.Module
+        Any module that maps images to outputs, image by image.
+    data : ImageData, Tensor or iterable of Tensor or sequence of Tensor
+        Images as the model wants them, or an iterable of batches of images or of (images, labels).
+    layers : str or sequence of str, default 'all'
+        "all", "convolutions", or names of layers. A named layer that cannot be measured is an error; with
+        "all" it is listed in `skipped`.
+    outputs : str, default 'auto'
+        "auto" sums over all outputs if there are at most 32. With more, the leading singular directions
+        of the last linear layer are summed exactly and random signs stand for the rest: unbiased, and
+        independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state a
+        standard error. "exact" always sums over all.
+    output : OutputName, optional
+        Which part to take if the model returns a tuple (number) or a dictionary (key).
+    n_images : int, default N_IMAGES
+        At most so many images.
+    seed : int, default 0
+        Of the random signs.
+    label, show : str or bool
+        Of the progress bar.
 
     Notes
     -----

@@ -36,11 +36,16 @@ def patch_operator_map(
 
     Parameters
     ----------
-    matrix : M, symmetric and positive semidefinite, over patches in the order (channel, row, column).
-    images : or feature maps.
-    geometry : of the patches.
-    root : use the square root of M; False gives :math:`\|M x[p]\|`, as in some of the paper's figures.
-    per_channel : one norm per channel of the result instead of one over the whole patch.
+    matrix : Tensor of shape (d, d)
+        M, symmetric and positive semidefinite, over patches in the order (channel, row, column).
+    images : Tensor of shape (n, c, h, w)
+        Or feature maps.
+    geometry : PatchGeometry
+        Of the patches.
+    root : bool, default True
+        Use the square root of M; False gives :math:`\|M x[p]\|`, as in some of the paper's figures.
+    per_channel : bool, default False
+        One norm per channel of the result instead of one over the whole patch.
 
     Notes
     -----
@@ -65,12 +70,18 @@ class LayerMaps(Result):
 
     Parameters
     ----------
-    name : of the layer.
-    features : map of the feature matrix.
-    gradients : map of the gradient outer product.
-    agreement : Pearson correlation of the two over all positions, image by image.
-    sobel : Pearson correlation of the feature map with the edge strength of the image, image by image.
-    gradient_sobel : the same of the gradient map.
+    name : str
+        Of the layer.
+    features : Maps
+        Map of the feature matrix.
+    gradients : Maps
+        Map of the gradient outer product.
+    agreement : Tensor of shape (n,)
+        Pearson correlation of the two over all positions, image by image.
+    sobel : Tensor of shape (n,)
+        Pearson correlation of the feature map with the edge strength of the image, image by image.
+    gradient_sobel : Tensor of shape (n,)
+        The same of the gradient map.
     """
 
     name: str
@@ -89,9 +100,13 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
 
     Parameters
     ----------
-    model : as it was measured.
-    layers : from :func:`firstlight.measures.feature_ansatz.patch_agop`; others than convolutions over images are left out.
-    images : as the model wants them.
+    model : torch.nn.Module
+        As it was measured.
+    layers : sequence of LayerGradients
+        From :func:`firstlight.measures.feature_ansatz.patch_agop`; others than convolutions over images
+        are left out.
+    images : Tensor of shape (n, c, h, w)
+        As the model wants them.
     """
     modules = measurable_layers(model, tuple(layer.name for layer in layers))
     chosen = {name: module for name, module in modules.items() if isinstance(module, nn.Conv2d)}
@@ -160,12 +175,17 @@ class Eigenvectors(Result):
 
     Parameters
     ----------
-    name : of the layer.
-    kind : "features" or "gradients".
-    values : by decreasing size, as shares of the trace.
-    vectors : orthonormal, each in the shape of a filter of the layer.
-    constant : share of each vector's norm that answers a flat patch, channel by channel; an edge
-        detector has less than 0.1.
+    name : str
+        Of the layer.
+    kind : str
+        "features" or "gradients".
+    values : Tensor of shape (m,)
+        By decreasing size, as shares of the trace.
+    vectors : Tensor of shape (m, *shape)
+        Orthonormal, each in the shape of a filter of the layer.
+    constant : Tensor of shape (m,)
+        Share of each vector's norm that answers a flat patch, channel by channel; an edge detector has
+        less than 0.1.
     """
 
     name: str

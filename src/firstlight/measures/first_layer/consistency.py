@@ -26,14 +26,20 @@ class Agreement(Result):
 
     Parameters
     ----------
-    value : Pearson correlation of the energies.
-    interval : bootstrap over filters: other filters of the same kind would give this range.
-    chance : the correlation when components are matched at random.
-    without_first : the correlation with the first component left out; one large first component
-        can make it alone.
-    with_random : mean correlation of each profile with random filters of its own shape.
-    with_root_variance : correlation of each with the square root of the patch variances.
-    band : two standard deviations of the correlation of unrelated profiles of this length.
+    value : float
+        Pearson correlation of the energies.
+    interval : Interval
+        Bootstrap over filters: other filters of the same kind would give this range.
+    chance : ChanceBaseline
+        The correlation when components are matched at random.
+    without_first : float
+        The correlation with the first component left out; one large first component can make it alone.
+    with_random : tuple of 2 float
+        Mean correlation of each profile with random filters of its own shape.
+    with_root_variance : tuple of 2 float
+        Correlation of each with the square root of the patch variances.
+    band : float
+        Two standard deviations of the correlation of unrelated profiles of this length.
     """
 
     value: float
@@ -50,10 +56,14 @@ def agreement(a: Profile, b: Profile, *, seed: int = 0, draws: int = 400) -> Agr
 
     Parameters
     ----------
-    a : one profile.
-    b : another; of another network, another width, another data set.
-    seed : of bootstrap and permutations.
-    draws : number of each.
+    a : Profile
+        One profile.
+    b : Profile
+        Another; of another network, another width, another data set.
+    seed : int, default 0
+        Of bootstrap and permutations.
+    draws : int, default 400
+        Number of each.
     """
     if a.energy.shape != b.energy.shape:
         raise InvalidInput(
@@ -78,11 +88,16 @@ class Consistency(Result):
 
     Parameters
     ----------
-    names : of the profiles, followed by the two controls.
-    matrix : Pearson correlation of every row with every other.
-    without_first : the same with the first component left out.
-    band : two standard deviations of the correlation of unrelated profiles of this length.
-    n_profiles : how many rows are measurements; the rest are controls.
+    names : tuple of str
+        Of the profiles, followed by the two controls.
+    matrix : Tensor of shape (rows, rows)
+        Pearson correlation of every row with every other.
+    without_first : Tensor of shape (rows, rows)
+        The same with the first component left out.
+    band : float
+        Two standard deviations of the correlation of unrelated profiles of this length.
+    n_profiles : int
+        How many rows are measurements; the rest are controls.
     """
 
     names: tuple[str, ...]

@@ -33,12 +33,15 @@ def energy_profile(filters: Float[Tensor, "k d"], basis: Float[Tensor, "d m"]) -
 
     Parameters
     ----------
-    filters : one filter per row, flattened as (c, h, w).
-    basis : orthonormal columns p_i, by decreasing variance.
+    filters : Tensor of shape (k, d)
+        One filter per row, flattened as (c, h, w).
+    basis : Tensor of shape (d, m)
+        Orthonormal columns p_i, by decreasing variance.
 
     Returns
     -------
-    Non-negative, in the order of `basis`, in the precision of `filters`. Cost O(k d m).
+    Tensor of shape (m,)
+        Non-negative, in the order of `basis`, in the precision of `filters`. Cost O(k d m).
 
     References
     ----------
@@ -58,14 +61,22 @@ class Profile(Result):
 
     Parameters
     ----------
-    energy : along each component, by decreasing variance of the patches.
-    pca : the patch components.
-    layer : the convolution that was measured.
-    filters : the rows that were measured: the weights, or their difference to a start.
-    difference : whether a start was subtracted.
-    nulls : profiles of random filters of the same shape and scale, one row per draw.
-    root_variance : square roots of the patch variances, which one gradient step alone imprints.
-    blocks : runs of components (half-open) whose variances the data cannot tell apart.
+    energy : Tensor of shape (m,)
+        Along each component, by decreasing variance of the patches.
+    pca : PCA
+        The patch components.
+    layer : Convolution
+        The convolution that was measured.
+    filters : Tensor of shape (k, d)
+        The rows that were measured: the weights, or their difference to a start.
+    difference : bool
+        Whether a start was subtracted.
+    nulls : Tensor of shape (draws, m)
+        Profiles of random filters of the same shape and scale, one row per draw.
+    root_variance : Tensor of shape (m,)
+        Square roots of the patch variances, which one gradient step alone imprints.
+    blocks : tuple of tuple of 2 int
+        Runs of components (half-open) whose variances the data cannot tell apart.
     """
 
     energy: Float[Tensor, " m"]
@@ -135,14 +146,20 @@ def profile_of(
 
     Parameters
     ----------
-    model : any module whose forward pass meets a two-dimensional convolution.
-    data : the images that the model is for, scaled as it expects them.
-    subtract : the model at its start, or the start of that layer's weight; the profile is then that
-        of the accumulated update. After one step this is the root of the patch variances whatever was
-        learned: compare with :meth:`Profile.controls`.
-    center : remove the mean patch from the basis.
-    n_images : at most so many images for the basis.
-    seed : of the random filters that serve as null.
+    model : torch.nn.Module
+        Any module whose forward pass meets a two-dimensional convolution.
+    data : ImageData or Tensor
+        The images that the model is for, scaled as it expects them.
+    subtract : torch.nn.Module or Tensor, optional
+        The model at its start, or the start of that layer's weight; the profile is then that of the
+        accumulated update. After one step this is the root of the patch variances whatever was learned:
+        compare with :meth:`Profile.controls`.
+    center : bool, default True
+        Remove the mean patch from the basis.
+    n_images : int, default N_IMAGES
+        At most so many images for the basis.
+    seed : int, default 0
+        Of the random filters that serve as null.
     """
     layer, pca = patch_basis(model, data, center=center, n_images=n_images)
     return profile_in(layer, pca, subtract=subtract, like=data, seed=seed)

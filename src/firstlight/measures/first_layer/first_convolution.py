@@ -22,11 +22,16 @@ class Convolution(Result):
 
     Parameters
     ----------
-    name : of its weight among the model's parameters; empty if it is computed on the fly.
-    weight : filters as the layer stores them.
-    size, stride, padding, dilation : the geometry.
-    groups : filters of a group see only their share of the channels.
-    channels : of the input.
+    name : str
+        Of its weight among the model's parameters; empty if it is computed on the fly.
+    weight : Tensor of shape (k, c, h, w)
+        Filters as the layer stores them.
+    size, stride, padding, dilation : tuple of 2 int
+        The geometry.
+    groups : int
+        Filters of a group see only their share of the channels.
+    channels : int
+        Of the input.
     """
 
     name: str

@@ -20,11 +20,15 @@ class FrequencyReading(Result):
 
     Parameters
     ----------
-    radius : mean distance from zero frequency, in cycles per pixel, weighted by power.
-    orientation : direction of the waves, in radians from 0 (variation along columns) to pi; NaN where
-        no direction is preferred.
-    selectivity : 0 for none, 1 for a single direction.
-    bands : share of power below 1/6, up to 1/3 and above 1/3 cycles per pixel.
+    radius : Tensor of shape (n,)
+        Mean distance from zero frequency, in cycles per pixel, weighted by power.
+    orientation : Tensor of shape (n,)
+        Direction of the waves, in radians from 0 (variation along columns) to pi; NaN where no direction
+        is preferred.
+    selectivity : Tensor of shape (n,)
+        0 for none, 1 for a single direction.
+    bands : Tensor of shape (n, 3)
+        Share of power below 1/6, up to 1/3 and above 1/3 cycles per pixel.
     """
 
     radius: Float[Tensor, " n"]

@@ -19,9 +19,12 @@ def label_correlation(data: ImageData, pca: PCA, geometry: PatchGeometry) -> Flo
 
     Parameters
     ----------
-    data : labelled images; every class must be present.
-    pca : patch components of the same geometry.
-    geometry : which patches.
+    data : ImageData
+        Labelled images; every class must be present.
+    pca : PCA
+        Patch components of the same geometry.
+    geometry : PatchGeometry
+        Which patches.
 
     References
     ----------

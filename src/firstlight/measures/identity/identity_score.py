@@ -64,9 +64,12 @@ class IdentityScore(Result):
 
     Parameters
     ----------
-    similarity : "cosine" or "pearson".
-    identity, constant : similarity of each output to its input, and to the nearest training image.
-    mse_identity, mse_constant : mean squared error against the same.
+    similarity : str
+        "cosine" or "pearson".
+    identity, constant : Tensor of shape (n,)
+        Similarity of each output to its input, and to the nearest training image.
+    mse_identity, mse_constant : Tensor of shape (n,)
+        Mean squared error against the same.
     """
 
     similarity: str
@@ -96,9 +99,12 @@ def identity_score(
 
     Parameters
     ----------
-    outputs, inputs : one output per input, of equal shape.
-    training : what the network was trained to reproduce.
-    similarity : "cosine" or "pearson".
+    outputs, inputs : Tensor of shape (n, c, h, w)
+        One output per input, of equal shape.
+    training : Tensor of shape (k, c, h, w)
+        What the network was trained to reproduce.
+    similarity : Similarity, default 'pearson'
+        "cosine" or "pearson".
     """
     references = training[:, None].expand(-1, *outputs.shape)
     to_constant = torch.stack([similarities(outputs, r, kind=similarity) for r in references])
@@ -139,11 +145,16 @@ def response(
 
     Parameters
     ----------
-    model : any network from images to images of equal shape.
-    image : what it was trained to reproduce.
-    rhos : cosines; 0, 0.1 ... 1 by default.
-    draws : images per cosine, averaged.
-    seed : decides them.
+    model : torch.nn.Module
+        Any network from images to images of equal shape.
+    image : Tensor of shape (c, h, w)
+        What it was trained to reproduce.
+    rhos : Tensor of shape (r,), optional
+        Cosines; 0, 0.1 ... 1 by default.
+    draws : int, default 3
+        Images per cosine, averaged.
+    seed : int, default 0
+        Decides them.
     """
     grid = torch.linspace(0, 1, 11, dtype=torch.float64) if rhos is None else rhos
     tests = correlated_images(image, grid, draws=draws, seed=seed).flatten(0, 1).to(image.dtype)
@@ -176,8 +187,10 @@ class EdgeScore(Result):
 
     Parameters
     ----------
-    edges : Pearson of the magnitude of each output with the Sobel magnitude of its input.
-    copy : Pearson of each output with its input.
+    edges : Tensor of shape (n,)
+        Pearson of the magnitude of each output with the Sobel magnitude of its input.
+    copy : Tensor of shape (n,)
+        Pearson of each output with its input.
     """
 
     edges: Float[Tensor, " n"]
@@ -210,8 +223,10 @@ def verdict(*, identity: float, constant: float, edges: float, at_zero: tuple[fl
 
     Parameters
     ----------
-    identity, constant, edges : mean Pearson correlations on unseen natural images.
-    at_zero : mean cosines to identity and constant at rho = 0.
+    identity, constant, edges : float
+        Mean Pearson correlations on unseen natural images.
+    at_zero : tuple of 2 float
+        Mean cosines to identity and constant at rho = 0.
 
     Examples
     --------

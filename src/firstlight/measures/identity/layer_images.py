@@ -34,10 +34,14 @@ class LayerImages(Result):
 
     Parameters
     ----------
-    singular : top singular image.
-    best, best_channel : the channel best correlated with the input (by size), and its number.
-    first : channel 0.
-    singular_similarity, best_similarity : absolute Pearson correlation with the input.
+    singular : Tensor of shape (layers, h, w)
+        Top singular image.
+    best, best_channel : Tensor of shape (layers, h, w) or integer Tensor of shape (layers,)
+        The channel best correlated with the input (by size), and its number.
+    first : Tensor of shape (layers, h, w)
+        Channel 0.
+    singular_similarity, best_similarity : Tensor of shape (layers,)
+        Absolute Pearson correlation with the input.
     """
 
     singular: Float[Tensor, "layers h w"]
@@ -55,8 +59,10 @@ def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages
 
     Parameters
     ----------
-    model : a chain whose layers keep the image size, see :func:`firstlight.measures.identity.stages`.
-    image : as the network sees it.
+    model : torch.nn.Module
+        A chain whose layers keep the image size, see :func:`firstlight.measures.identity.stages`.
+    image : Tensor of shape (c, h, w)
+        As the network sees it.
     """
     grey = image.double().mean(0)
     rows: dict[str, list[Tensor]] = {"singular": [], "best": [], "best_channel": [], "first": []}

@@ -43,8 +43,10 @@ class LayerProbe(Result):
 
     Parameters
     ----------
-    errors : the first entry is the input itself, the last the output.
-    chance : error of always naming the largest class.
+    errors : Tensor of shape (layers,)
+        The first entry is the input itself, the last the output.
+    chance : float
+        Error of always naming the largest class.
     """
 
     errors: Float[Tensor, " layers"]
@@ -60,9 +62,12 @@ def layer_probe(model: nn.Module, train: ImageData, test: ImageData, *, batch_si
 
     Parameters
     ----------
-    model : a chain, see :func:`firstlight.measures.identity.stages`.
-    train, test : labelled images as the network sees them.
-    batch_size : images at a time.
+    model : torch.nn.Module
+        A chain, see :func:`firstlight.measures.identity.stages`.
+    train, test : ImageData
+        Labelled images as the network sees them.
+    batch_size : int, default 100
+        Images at a time.
     """
     if train.classes != test.classes:
         raise InvalidInput(f"`train` and `test` must share classes; got {train.classes} and {test.classes}.")

@@ -19,7 +19,8 @@ def stages(model: nn.Module) -> list[nn.Sequential]:
 
     Parameters
     ----------
-    model : an `nn.Sequential`; wrap your own network as one whose entries follow each other.
+    model : torch.nn.Module
+        An `nn.Sequential`; wrap your own network as one whose entries follow each other.
     """
     if not isinstance(model, nn.Sequential):
         raise InvalidInput(
@@ -54,9 +55,12 @@ def upper_outputs(
 
     Parameters
     ----------
-    model : a chain of convolutions, see :func:`stages`.
-    images : the channels are repeated in turn until there are enough.
-    layers : how many of the last stages to keep.
+    model : torch.nn.Module
+        A chain of convolutions, see :func:`stages`.
+    images : Tensor of shape (n, c, h, w)
+        The channels are repeated in turn until there are enough.
+    layers : int
+        How many of the last stages to keep.
     """
     chain = stages(model)
     if not 1 <= layers <= len(chain):
@@ -91,8 +95,10 @@ def weight_changes(
 
     Parameters
     ----------
-    initial, trained : state dictionaries of one network before and after training.
-    names : which tensors; by default all with at least two axes, which leaves out biases.
+    initial, trained : dict of str to Tensor
+        State dictionaries of one network before and after training.
+    names : sequence of str, optional
+        Which tensors; by default all with at least two axes, which leaves out biases.
     """
     chosen = [name for name, w in initial.items() if w.ndim > 1] if names is None else names
     changes = {}

@@ -29,8 +29,10 @@ class AccessibilityHistory(Result):
 
     Parameters
     ----------
-    bits : eight examples a byte, the first in the highest bit.
-    n_examples : number of examples; the last byte may have bits to spare.
+    bits : uint8 Tensor of shape (nets, epochs, bytes)
+        Eight examples a byte, the first in the highest bit.
+    n_examples : int
+        Number of examples; the last byte may have bits to spare.
     """
 
     bits: UInt8[Tensor, "nets epochs bytes"]
@@ -95,10 +97,14 @@ class AccessibilityRecorder:
 
     Parameters
     ----------
-    inputs : the examples to follow, training or test; None if outputs are handed in by :meth:`batch`.
-    labels : their classes. A network with one output is taken to score class 1 against class 0.
-    every : with our loop, steps per epoch.
-    batch_size : examples per forward pass; activations of larger ones leave the cache.
+    inputs : Tensor or None
+        The examples to follow, training or test; None if outputs are handed in by :meth:`batch`.
+    labels : integer Tensor of shape (n,)
+        Their classes. A network with one output is taken to score class 1 against class 0.
+    every : int, default 1
+        With our loop, steps per epoch.
+    batch_size : int, default 100
+        Examples per forward pass; activations of larger ones leave the cache.
 
     Notes
     -----
@@ -154,8 +160,10 @@ class AccessibilityRecorder:
 
         Parameters
         ----------
-        outputs : of the batch.
-        index : which examples they belong to.
+        outputs : Tensor of shape (b, *k)
+            Of the batch.
+        index : integer Tensor of shape (b,)
+            Which examples they belong to.
         """
         where = index.detach().cpu()
         hits = _hits(outputs.detach(), self.labels[where.to(self.labels.device)])
@@ -202,8 +210,10 @@ class RecordAccessibility:
 
     Parameters
     ----------
-    inputs, labels : the examples to follow.
-    name : says in a store what is recorded.
+    inputs, labels : Tensor
+        The examples to follow.
+    name : str, default 'accessibility'
+        Says in a store what is recorded.
     """
 
     inputs: Tensor
@@ -220,7 +230,8 @@ class AccessibilityCallback:
 
     Parameters
     ----------
-    recorder : of the examples to follow. It is read at the end of every training epoch.
+    recorder : AccessibilityRecorder
+        Of the examples to follow. It is read at the end of every training epoch.
 
     Notes
     -----

@@ -51,13 +51,17 @@ def compact_representation(
 
     Parameters
     ----------
-    model : left as it was; dropout is off.
-    shape : of one input, such as (3, 32, 32).
-    block : basis vectors per forward pass, which bounds the memory.
+    model : torch.nn.Module
+        Left as it was; dropout is off.
+    shape : sequence of int
+        Of one input, such as (3, 32, 32).
+    block : int, default BLOCK
+        Basis vectors per forward pass, which bounds the memory.
 
     Returns
     -------
-    In float64, computed on a copy in double precision. Cost of `q` images through the network.
+    Tensor of shape (k, q)
+        In float64, computed on a copy in double precision. Cost of `q` images through the network.
     """
     weights, is_linear = _pushed(model, shape, block)
     if not is_linear:
@@ -91,9 +95,12 @@ class CompactRecorder:
 
     Parameters
     ----------
-    shape : of one input.
-    steps : when to look; None looks at every step.
-    of : :func:`compact_representation` or :func:`activation_free_representation`.
+    shape : sequence of int
+        Of one input.
+    steps : sequence of int, optional
+        When to look; None looks at every step.
+    of : callable, default compact_representation
+        :func:`compact_representation` or :func:`activation_free_representation`.
     """
 
     def __init__(
@@ -131,10 +138,14 @@ class ComponentConvergence(Result):
 
     Parameters
     ----------
-    spread : standard deviation over networks, averaged over outputs.
-    distance : mean absolute distance to the optimum over networks and outputs; None without one.
-    steps : when the maps were taken.
-    class_mean_removed : whether the mean over outputs was taken off first.
+    spread : Tensor of shape (t, m)
+        Standard deviation over networks, averaged over outputs.
+    distance : Tensor of shape (t, m) or None
+        Mean absolute distance to the optimum over networks and outputs; None without one.
+    steps : tuple of int
+        When the maps were taken.
+    class_mean_removed : bool
+        Whether the mean over outputs was taken off first.
     """
 
     spread: Float[Tensor, "t m"]
@@ -159,12 +170,17 @@ def component_convergence(
 
     Parameters
     ----------
-    weights : compact representations of every network at every time, in pixel coordinates.
-    basis : principal directions of the inputs, one per column.
-    steps : the times.
-    optimum : where all networks go, in pixel coordinates.
-    class_mean_removed : True for cross-entropy: the softmax never trains the mean over classes, whose
-        spread then hides the effect. False for squared losses.
+    weights : Tensor of shape (nets, t, k, q)
+        Compact representations of every network at every time, in pixel coordinates.
+    basis : Tensor of shape (q, m)
+        Principal directions of the inputs, one per column.
+    steps : sequence of int
+        The times.
+    optimum : Tensor of shape (k, q), optional
+        Where all networks go, in pixel coordinates.
+    class_mean_removed : bool
+        True for cross-entropy: the softmax never trains the mean over classes, whose spread then hides
+        the effect. False for squared losses.
     """
     if len(weights) < 2:
         raise InvalidInput(f"a spread needs at least 2 networks; got {len(weights)}.")

@@ -28,13 +28,19 @@ class Constancy(Result):
 
     Parameters
     ----------
-    value : Pearson correlation of the accessibilities; 95 % of resampled examples lie in the range.
-    over_networks : the same range when networks, not examples, are drawn again; None for single ones.
-    rank : Spearman correlation.
-    fastest : correlation among the fastest share only, chosen by a third ensemble; None without one, or
-        where all of those were learned at once.
-    share : that share.
-    accuracy : mean accuracy of either ensemble at its last epoch. Compare only what is matched.
+    value : Interval
+        Pearson correlation of the accessibilities; 95 % of resampled examples lie in the range.
+    over_networks : Interval or None
+        The same range when networks, not examples, are drawn again; None for single ones.
+    rank : float
+        Spearman correlation.
+    fastest : Interval or None
+        Correlation among the fastest share only, chosen by a third ensemble; None without one, or where
+        all of those were learned at once.
+    share : float
+        That share.
+    accuracy : tuple of 2 float
+        Mean accuracy of either ensemble at its last epoch. Compare only what is matched.
     """
 
     value: Interval
@@ -57,11 +63,15 @@ def learning_order_constancy(
 
     Parameters
     ----------
-    first, second : ensembles of networks trained apart.
-    third : chooses the fastest examples. The two that are compared must not: that selection alone makes
+    first, second : AccessibilityHistory
+        Ensembles of networks trained apart.
+    third : AccessibilityHistory, optional
+        Chooses the fastest examples. The two that are compared must not: that selection alone makes
         correlations of -0.2 to -0.75 (E-37), so without a third ensemble nothing is said of them.
-    share : of the examples that count as fast.
-    seed : of the resampling.
+    share : float, default 0.2
+        Of the examples that count as fast.
+    seed : int, default 0
+        Of the resampling.
     """
     _same_examples(first, second, *(() if third is None else (third,)))
     if not 0 < share < 1:
@@ -108,11 +118,16 @@ class OrderCorrelation(Result):
 
     Parameters
     ----------
-    pointwise : Pearson correlation over examples, with its range.
-    rank : Spearman correlation over examples.
-    binned : Pearson correlation of bin means. It flatters: averaging removes what the score misses.
-    chance : the pointwise correlation when scores are dealt out at random.
-    n_examples : number of examples that have the score.
+    pointwise : Interval
+        Pearson correlation over examples, with its range.
+    rank : float
+        Spearman correlation over examples.
+    binned : float
+        Pearson correlation of bin means. It flatters: averaging removes what the score misses.
+    chance : ChanceBaseline
+        The pointwise correlation when scores are dealt out at random.
+    n_examples : int
+        Number of examples that have the score.
     """
 
     pointwise: Interval
@@ -129,10 +144,14 @@ def order_correlation(
 
     Parameters
     ----------
-    accessibility : of each example.
-    score : of each example; leave out those for which it is undefined.
-    bins : of equal numbers of examples, along the score.
-    seed : of resampling and permutations.
+    accessibility : Tensor of shape (n,)
+        Of each example.
+    score : Tensor of shape (n,)
+        Of each example; leave out those for which it is undefined.
+    bins : int, default 20
+        Of equal numbers of examples, along the score.
+    seed : int, default 0
+        Of resampling and permutations.
     """
     if bins < 3:
         raise InvalidInput(f"`bins` must be at least 3 for a correlation of their means; got bins={bins}.")

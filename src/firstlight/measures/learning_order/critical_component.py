@@ -21,10 +21,13 @@ class CriticalComponents(Result):
 
     Parameters
     ----------
-    critical : smallest number P of components, from 1, such that the example is classified correctly with P
-        and with every larger number; 0 where it is wrong even with all of them.
-    accuracy : share of the examples that are right with P = 1, 2, ... components.
-    ridge : relative to the mean variance.
+    critical : integer Tensor of shape (n,)
+        Smallest number P of components, from 1, such that the example is classified correctly with P and
+        with every larger number; 0 where it is wrong even with all of them.
+    accuracy : Tensor of shape (m,)
+        Share of the examples that are right with P = 1, 2, ... components.
+    ridge : float
+        Relative to the mean variance.
     """
 
     critical: Int[Tensor, " n"]
@@ -47,10 +50,14 @@ class ComponentClassifier(Result):
 
     Parameters
     ----------
-    pca : of the training images.
-    weights : one row per component.
-    bias : class frequencies.
-    ridge : ρ relative to the mean variance.
+    pca : PCA
+        Of the training images.
+    weights : Tensor of shape (m, k)
+        One row per component.
+    bias : Tensor of shape (k,)
+        Class frequencies.
+    ridge : float
+        ρ relative to the mean variance.
     """
 
     pca: PCA
@@ -99,16 +106,21 @@ def critical_component(
 
     Parameters
     ----------
-    train : decides components and classifier.
-    data : the images to score.
-    ridge : relative to the mean variance of the components.
-    pca : of the training images, if already known.
+    train : ImageData
+        Decides components and classifier.
+    data : ImageData, optional
+        The images to score.
+    ridge : float, default 0.1
+        Relative to the mean variance of the components.
+    pca : PCA, optional
+        Of the training images, if already known.
 
     Returns
     -------
-    Cost of one eigendecomposition plus O(n d k). The paper projects on P components at a time and
-    classifies with one separator; training a separator for each P gives the same (see
-    :class:`ComponentClassifier`).
+    CriticalComponents
+        Cost of one eigendecomposition plus O(n d k). The paper projects on P components at a time and
+        classifies with one separator; training a separator for each P gives the same (see
+        :class:`ComponentClassifier`).
     """
     return ComponentClassifier.fit(train, ridge=ridge, pca=pca).critical(train if data is None else data)
 

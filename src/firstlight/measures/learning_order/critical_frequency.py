@@ -19,8 +19,10 @@ def critical_frequency(
 
     Parameters
     ----------
-    points : (z, v), as :func:`firstlight.data.synthetic.frequency.frequency_points` draws them.
-    reading : "first", as the paper words it, or "stable": right from there on.
+    points : Tensor of shape (n, 2)
+        (z, v), as :func:`firstlight.data.synthetic.frequency.frequency_points` draws them.
+    reading : {'first', 'stable'}, default 'first'
+        "first", as the paper words it, or "stable": right from there on.
 
     Examples
     --------

@@ -31,16 +31,22 @@ def discriminability(
 
     Parameters
     ----------
-    inputs : images or features, one per row.
-    labels : their classes.
-    k : number of neighbours.
-    index : score these examples only; neighbours are still sought among all. Default: every example.
-    block : rows of distances worked on at a time; by default 128 MB.
+    inputs : Tensor of shape (n, ...)
+        Images or features, one per row.
+    labels : integer Tensor of shape (n,)
+        Their classes.
+    k : int, default 10
+        Number of neighbours.
+    index : integer Tensor of shape (m,), optional
+        Score these examples only; neighbours are still sought among all. Default: every example.
+    block : int, optional
+        Rows of distances worked on at a time; by default 128 MB.
 
     Returns
     -------
-    In [0, 1]. Cost O(n² d) in the precision of the inputs, memory O(n d + block n). Which of several
-    points at exactly the same distance counts is not defined.
+    Tensor of shape (m,)
+        In [0, 1]. Cost O(n² d) in the precision of the inputs, memory O(n d + block n). Which of several
+        points at exactly the same distance counts is not defined.
 
     Examples
     --------

@@ -18,11 +18,16 @@ class LayerChange(Result):
 
     Parameters
     ----------
-    name : of the layer.
-    distance : :math:`\|W - W_0\| / \|W_0\|`.
-    growth : :math:`\|W\| / \|W_0\|`.
-    cosine : of the two weights; 0 for unrelated ones.
-    effective_rank, initial_rank : exponential of the entropy of the squared singular values.
+    name : str
+        Of the layer.
+    distance : float
+        :math:`\|W - W_0\| / \|W_0\|`.
+    growth : float
+        :math:`\|W\| / \|W_0\|`.
+    cosine : float
+        Of the two weights; 0 for unrelated ones.
+    effective_rank, initial_rank : float
+        Exponential of the entropy of the squared singular values.
     """
 
     name: str

@@ -44,21 +44,28 @@ def ntk_gram(
 
     Parameters
     ----------
-    model : any network that maps images to outputs, image by image. Trainable parameters count. Runs in
+    model : torch.nn.Module
+        Any network that maps images to outputs, image by image. Trainable parameters count. Runs in
         evaluation mode and is left as it was.
-    images, other : as the model wants them.
-    outputs : "full" gives rows for every image and output, images outer and outputs inner; "trace" sums
-        over equal outputs, one row per image (divide by the number of outputs for the mean); a number
-        takes that output alone.
-    block : images whose gradients are held at a time; by default as many as 256 MB hold. Smaller blocks
-        read images again for every pair of blocks.
-    output : which part to take if the model returns a tuple (number) or a dictionary (key).
-    label, show : of the progress bar.
+    images, other
+        As the model wants them.
+    outputs : Outputs, default 'trace'
+        "full" gives rows for every image and output, images outer and outputs inner; "trace" sums over
+        equal outputs, one row per image (divide by the number of outputs for the mean); a number takes
+        that output alone.
+    block : int, optional
+        Images whose gradients are held at a time; by default as many as 256 MB hold. Smaller blocks read
+        images again for every pair of blocks.
+    output : OutputName, optional
+        Which part to take if the model returns a tuple (number) or a dictionary (key).
+    label, show : str or bool
+        Of the progress bar.
 
     Returns
     -------
-    In the precision of the model: use ``model.double()`` for float64, which small eigenvalues need.
-    Symmetric to the bit without `other`.
+    Tensor of shape (rows, columns)
+        In the precision of the model: use ``model.double()`` for float64, which small eigenvalues need.
+        Symmetric to the bit without `other`.
 
     Notes
     -----

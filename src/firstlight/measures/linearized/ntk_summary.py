@@ -18,8 +18,9 @@ def effective_rank(spectrum: Float[Tensor, " r"] | Float[Tensor, "a b"]) -> floa
 
     Parameters
     ----------
-    spectrum : singular values, or a matrix. Mind which one: the kernel :math:`JJ^\top` has the squares of
-        the singular values of J, and a much smaller effective rank. :func:`ntk_spectrum` gives both.
+    spectrum : Tensor of shape (r,) or Tensor of shape (a, b)
+        Singular values, or a matrix. Mind which one: the kernel :math:`JJ^\top` has the squares of the
+        singular values of J, and a much smaller effective rank. :func:`ntk_spectrum` gives both.
 
     References
     ----------
@@ -47,11 +48,16 @@ class NtkSpectrum(Result):
 
     Parameters
     ----------
-    values : eigenvalues, descending; those below rounding are 0.
-    rank : how many are not 0.
-    condition : largest over smallest eigenvalue that is not 0.
-    kernel_rank : effective rank of :math:`\Theta`, from its eigenvalues; what the paper computes.
-    jacobian_rank : effective rank of J, from their square roots; what the paper says.
+    values : Tensor of shape (n,)
+        Eigenvalues, descending; those below rounding are 0.
+    rank : int
+        How many are not 0.
+    condition : float
+        Largest over smallest eigenvalue that is not 0.
+    kernel_rank : float
+        Effective rank of :math:`\Theta`, from its eigenvalues; what the paper computes.
+    jacobian_rank : float
+        Effective rank of J, from their square roots; what the paper says.
     """
 
     values: Float[Tensor, " n"]
@@ -98,10 +104,13 @@ class NtkChange(Result):
 
     Parameters
     ----------
-    distance : :math:`\|\Theta - \Theta_0\|_F / \|\Theta_0\|_F`, which counts growth too.
-    rotation : 1 minus the cosine of the two matrices: 0 if only the scale changed, as lazy training
-        would have it, up to 1.
-    growth : :math:`\|\Theta\|_F / \|\Theta_0\|_F`.
+    distance : float
+        :math:`\|\Theta - \Theta_0\|_F / \|\Theta_0\|_F`, which counts growth too.
+    rotation : float
+        1 minus the cosine of the two matrices: 0 if only the scale changed, as lazy training would have
+        it, up to 1.
+    growth : float
+        :math:`\|\Theta\|_F / \|\Theta_0\|_F`.
     """
 
     distance: float
@@ -144,9 +153,12 @@ class LabelAlignment(Result):
 
     Parameters
     ----------
-    value : cosine of the centred kernel and the centred matrix of equal labels.
-    uncentred : the same without centring; large for any kernel with a constant part.
-    null_mean, null_std : of `value` for shuffled labels.
+    value : float
+        Cosine of the centred kernel and the centred matrix of equal labels.
+    uncentred : float
+        The same without centring; large for any kernel with a constant part.
+    null_mean, null_std : float
+        Of `value` for shuffled labels.
     """
 
     value: float
@@ -162,9 +174,12 @@ def label_alignment(
 
     Parameters
     ----------
-    gram : one row per image, :func:`ntk_gram` with ``outputs="trace"`` for instance.
-    labels : class of each image; at least two classes.
-    n_null, seed : shuffles of the labels for the null.
+    gram : Tensor of shape (n, n)
+        One row per image, :func:`ntk_gram` with ``outputs="trace"`` for instance.
+    labels : integer Tensor of shape (m,)
+        Class of each image; at least two classes.
+    n_null, seed : int
+        Shuffles of the labels for the null.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.seeds import global_seed
 
 
-def fresh_twin(model: nn.Module, *, seed: int = 0) -> nn.Module:
+def fresh_initial(model: nn.Module, *, seed: int = 0) -> nn.Module:
     """A copy of `model` whose layers drew their weights anew, each by its own default rule.
 
     Layers without such a rule, and parameters that belong to no layer, keep their trained values.
@@ -16,7 +16,7 @@ def fresh_twin(model: nn.Module, *, seed: int = 0) -> nn.Module:
     Examples
     --------
     >>> layer = nn.Linear(3, 3)
-    >>> twin = fresh_twin(layer)
+    >>> twin = fresh_initial(layer)
     >>> bool((twin.weight == layer.weight).any())
     False
     """
