@@ -1,23 +1,60 @@
-"""Verdicts: reported against measured, claim by claim."""
+"""The ledger: reported against measured, claim by claim, with everything a reader needs to check a verdict."""
 
 import json
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from firstlight.claims.catalogue import Claim
-from firstlight.claims.study import Rule
+from firstlight.claims.evidence import Estimate, Evidence
+from firstlight.claims.rules import BEYOND, NO_NULL, NOT_BEYOND, NOT_RUN, REPRODUCED, NoNull, judge
+from firstlight.claims.study import Study
 from firstlight.core.errors import StoreProblem
 from firstlight.core.files import whole_file
 from firstlight.store import Run
 
-VERDICTS = ("reproduced", "partly", "not reproduced", "not run")
+VERSION = 2
+"""Of the rules: 2 since verdicts use intervals and nulls."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One line of the ledger."""
+    """One line of the ledger.
+
+    Parameters
+    ----------
+    claim, theme, statement, exact, reported : str or bool
+        As in claims.yaml.
+    verdict : str
+        Whether the effect appears, one of :data:`firstlight.claims.VERDICTS`.
+    null_verdict : str
+        Whether it exceeds its null, one of :data:`firstlight.claims.NULL_VERDICTS`; empty if nothing was judged.
+    null_reason : str
+        Why there is no null, if so.
+    scale : str
+        At which the study ran.
+    departures : dict of str to str
+        Settings that differ from the published ones.
+    rule : dict of str to str
+        The rule as executed, in words.
+    applied : str
+        The condition that decided.
+    reason : str
+        Why the verdict is not the plain one.
+    measured, null : dict of str to dict
+        Mean, interval and the value of each seed, by name.
+    study, settings, seeds, runs, code, commit, environment, cpu_seconds
+        What made the numbers.
+    note : str
+        Said beside the verdict.
+    change : str
+        Why the rule differs from version 1, if it does.
+    stale : str
+        Why an entry is kept although the code that made it has changed.
+    """
 
     claim: str
     theme: str
@@ -26,82 +63,135 @@ class Entry:
     reported: str
     verdict: str
     scale: str
-    rule: str
-    measured: dict[str, float | str] = field(default_factory=dict)
-    spread: dict[str, float | str] = field(default_factory=dict)
-    null: dict[str, float | str] = field(default_factory=dict)
-    note: str = ""
+    null_verdict: str = ""
+    null_reason: str = ""
+    departures: dict[str, str] = field(default_factory=dict)
+    rule: dict[str, str] = field(default_factory=dict)
+    applied: str = ""
+    reason: str = ""
+    measured: dict[str, dict[str, Any]] = field(default_factory=dict)
+    null: dict[str, dict[str, Any]] = field(default_factory=dict)
     study: str = ""
-    config: dict[str, Any] = field(default_factory=dict)
-    run: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+    seeds: list[int] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    code: str = ""
     commit: str = ""
+    environment: dict[str, Any] = field(default_factory=dict)
     cpu_seconds: float = 0.0
+    note: str = ""
+    change: str = ""
+    version: int = VERSION
+    stale: str = ""
+
+    @property
+    def summary(self) -> str:
+        """Both answers in a few words, as counted in summaries."""
+        if self.verdict != NOT_RUN and self.null_verdict == NOT_BEYOND:
+            return f"{self.verdict}, not beyond its null"
+        return self.verdict
 
 
-def judge(claim: Claim, rule: Rule, result: Any, *, scale: str) -> tuple[str, str]:
-    """Return verdict and note. At smoke scale only exact claims are judged."""
-    measured = rule.measured(result)
-    strange = [name for name, value in measured.items() if not math.isfinite(value)]
-    if strange:
-        return "not run", f"{', '.join(strange)} is not a finite number"
-    if scale == "smoke" and not claim.exact:
-        return "not run", "smoke scale only shows that the study runs"
-    if rule.reproduced(result):
-        return "reproduced", rule.note
-    if rule.partly is not None and rule.partly(result):
-        return "partly", rule.note
-    return "not reproduced", rule.note
-
-
-def entry_of(claim: Claim, rule: Rule, run: Run, *, scale: str, study: str) -> Entry:
-    """Judge one claim from a stored run."""
-    result = run.result
-    verdict, note = judge(claim, rule, result, scale=scale)
+def entry_of(
+    claim: Claim, study: type[Study], runs: Mapping[int, Run], evidence: Evidence, *, scale: str
+) -> Entry:
+    """Judge one claim from the runs of its study. At smoke scale only exact claims are judged."""
+    rule = study.rule_of(claim.id)
+    judgement = judge(rule, evidence, exact=claim.exact)
+    measured, null = evidence.estimates(rule.names), evidence.estimates(rule.null_names)
+    verdict, null_verdict, reason = judgement.verdict, judgement.null_verdict, judgement.reason
+    if strange := [name for name, e in {**measured, **null}.items() if not math.isfinite(e.mean)]:
+        verdict, null_verdict, reason = NOT_RUN, "", f"not a finite number: {', '.join(strange)}"
+    elif scale == "smoke" and not claim.exact:
+        verdict, null_verdict, reason = NOT_RUN, "", "smoke scale only shows that the study runs"
+    run = next(iter(runs.values()))
     return Entry(
-        claim=claim.id,
-        theme=claim.theme,
-        statement=claim.statement,
-        exact=claim.exact,
-        reported=claim.reported_text,
+        **_said(claim, scale),
         verdict=verdict,
-        scale=scale,
-        rule=f"{claim.check['metric']}: {claim.check['reproduced_if']}",
-        measured=_printable(rule.measured(result)),
-        spread=_printable(rule.spread(result)) if rule.spread else {},
-        null=_printable(rule.null(result)) if rule.null else {},
-        note=note,
-        study=study,
-        config=run.spec.config,
-        run=run.id,
+        null_verdict=null_verdict,
+        null_reason=rule.null.reason if isinstance(rule.null, NoNull) else "",
+        departures={
+            key: f"{here} instead of {published}"
+            for key, (here, published) in study.departures(scale).items()
+        },
+        rule=rule.words,
+        applied=judgement.applied,
+        reason=reason,
+        measured={name: _printable(e) for name, e in measured.items()},
+        null={name: _printable(e) for name, e in null.items()},
+        study=study.name,
+        settings=run.spec.config,
+        seeds=list(evidence.seeds),
+        runs=[one.id for one in runs.values()],
+        code=run.spec.code,
         commit=run.commit,
-        cpu_seconds=run.cpu_seconds,
+        environment=run.environment,
+        cpu_seconds=round(sum(one.cpu_seconds for one in runs.values()), 1),
+        note=rule.note,
+        change=f"{rule.change.date}: {rule.change.reason}" if rule.change else "",
     )
 
 
-def entry_not_run(claim: Claim, *, scale: str, note: str, study: str = "") -> Entry:
-    """Line for a claim without a result."""
+def entry_not_run(claim: Claim, *, scale: str, reason: str, study: type[Study] | None = None) -> Entry:
+    """Return the line of a claim without a result."""
+    rule = study.rule_of(claim.id) if study else None
     return Entry(
-        claim=claim.id,
-        theme=claim.theme,
-        statement=claim.statement,
-        exact=claim.exact,
-        reported=claim.reported_text,
-        verdict="not run",
-        scale=scale,
-        rule=f"{claim.check['metric']}: {claim.check['reproduced_if']}",
-        note=f"{note} (cost at paper scale: {claim.cost_paper_scale})",
-        study=study,
+        **_said(claim, scale),
+        verdict=NOT_RUN,
+        rule=rule.words if rule else {},
+        reason=f"{reason} (cost at paper scale: {claim.cost_paper_scale})",
+        study=study.name if study else "",
+        note=rule.note if rule else "",
     )
+
+
+def _said(claim: Claim, scale: str) -> dict[str, Any]:
+    return {
+        "claim": claim.id,
+        "theme": claim.theme,
+        "statement": claim.statement,
+        "exact": claim.exact,
+        "reported": claim.reported_text,
+        "scale": scale,
+    }
+
+
+# ---------------------------------------------------------------- summaries
+
+
+def counts(entries: Iterable[Entry]) -> dict[str, int]:
+    """Number of claims by both answers, most welcome first; only what occurs.
+
+    "Reproduced" alone means beyond its null, or that no null is possible.
+    """
+    found = Counter(entry.summary for entry in entries)
+    order = [f"{v}{extra}" for v in _order() for extra in ("", f", {NOT_BEYOND} its null")]
+    return {name: found[name] for name in order if found[name]}
+
+
+def _order() -> tuple[str, ...]:
+    from firstlight.claims.rules import VERDICTS
+
+    return VERDICTS
+
+
+def is_beyond(entry: Entry) -> bool:
+    """Whether an effect appeared and its null does not explain it."""
+    return entry.verdict == REPRODUCED and entry.null_verdict in (BEYOND, NO_NULL)
+
+
+# ---------------------------------------------------------------- files
 
 
 def record(entries: list[Entry], folder: Path) -> list[Path]:
-    """Write one JSON file per theme, keeping the lines of claims that were not part of this run."""
+    """Write one JSON file per scale and theme, keeping the lines of claims that were not part of this run."""
     written = []
-    for theme in sorted({e.theme for e in entries}):
-        path = folder / f"{theme}.json"
+    for scale, theme in sorted({(e.scale, e.theme) for e in entries}):
+        path = folder / scale / f"{theme}.json"
         rows = {row["claim"]: row for row in read(path)}
-        rows |= {e.claim: asdict(e) for e in entries if e.theme == theme}
-        body = {"theme": theme, "claims": [rows[id] for id in sorted(rows)]}
+        rows |= {e.claim: asdict(e) for e in entries if (e.scale, e.theme) == (scale, theme)}
+        body = {"theme": theme, "scale": scale, "claims": [rows[id] for id in sorted(rows)]}
+        path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path) as part:
             part.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
         written.append(path)
@@ -119,16 +209,28 @@ def read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _printable(numbers: dict[str, float]) -> dict[str, float | str]:
-    """Round to what is meaningful, counts to nothing; JSON knows no infinities.
+def read_entries(path: Path) -> list[Entry]:
+    """Entries of a ledger file of this version; empty if there is none."""
+    try:
+        return [Entry(**row) for row in read(path)]
+    except TypeError as error:
+        raise StoreProblem(f"The ledger {path} is of another version ({error}). Record it again.") from error
+
+
+def _printable(estimate: Estimate) -> dict[str, Any]:
+    """Round to what is meaningful; JSON knows no infinities."""
+    bounds = [rounded(estimate.low), rounded(estimate.high)]
+    return {"mean": rounded(estimate.mean), "interval": bounds, "seeds": [rounded(v) for v in estimate.seeds]}
+
+
+def rounded(value: float) -> float | str:
+    """Four significant digits, counts in full, infinities as words.
 
     Examples
     --------
-    >>> _printable({"error": 0.123456, "parameters": 61706.0, "norm": float("inf")})
-    {'error': 0.1235, 'parameters': 61706, 'norm': 'inf'}
+    >>> rounded(0.123456), rounded(61706.0), rounded(float("inf"))
+    (0.1235, 61706, 'inf')
     """
-    return {k: _rounded(float(v)) if math.isfinite(v) else str(v) for k, v in numbers.items()}
-
-
-def _rounded(value: float) -> float:
+    if not math.isfinite(value):
+        return str(value)
     return int(value) if value.is_integer() and abs(value) >= 1e4 else float(f"{value:.4g}")

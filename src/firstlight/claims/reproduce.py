@@ -1,23 +1,61 @@
-"""Run the studies behind claims, once each, and judge."""
+"""Run the studies behind claims, once per seed, and judge."""
 
 import dataclasses
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from firstlight.claims.catalogue import select
+from firstlight.claims.catalogue import Claim, all_claims, select
+from firstlight.claims.evidence import Evidence
 from firstlight.claims.ledger import Entry, entry_not_run, entry_of
+from firstlight.claims.rules import INCONCLUSIVE, judge
 from firstlight.claims.study import ABSENT, SCALES, Study, study_of
 from firstlight.core.errors import DataUnavailable, Diverged, unknown_name
 from firstlight.store import Run, RunSpec, Store
 
 Listener = Callable[[str, int, int], None]
+MOST_SEEDS = 30
+"""Where adding seeds ends even if the budget has not: an interval shrinks no further than its root."""
 
 
-def run_study(study: Study, *, scale: str, store: Store, seed: int | None = None) -> Run:
-    """Fetch or do one study. Its name in the store depends on its settings and on its own source."""
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What came of one study.
+
+    Parameters
+    ----------
+    runs : dict of int to Run
+        Finished runs by seed.
+    problem : str
+        Why there is none, if so.
+    """
+
+    runs: dict[int, Run]
+    problem: str = ""
+
+    @property
+    def evidence(self) -> Evidence:
+        """Measurements over the seeds."""
+        return Evidence.of({seed: run.result for seed, run in self.runs.items()})
+
+
+def run_study(study: type[Study], *, scale: str, store: Store, seed: int | None = None) -> Run:
+    """Fetch or do one study for one seed. Its name covers its settings and all code that it reaches."""
     cfg = study.config(scale, seed=seed)
-    spec = RunSpec(what=f"study:{study.name}", config=_plain(cfg), code=study.code)
-    return store.fetch_or_run(spec, lambda scratch: study.body.run(cfg))
+    spec = RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(cfg), code=study.code())
+    return store.fetch_or_run(spec, lambda scratch: dict(study.run(cfg)))
+
+
+def run_seeds(study: type[Study], seeds: Iterable[int], *, scale: str, store: Store) -> Outcome:
+    """Run a study for several seeds; data that cannot be had, or a divergence, ends it with the reason."""
+    runs: dict[int, Run] = {}
+    for seed in seeds:
+        try:
+            runs[seed] = run_study(study, scale=scale, store=store, seed=seed)
+        except (DataUnavailable, Diverged) as problem:
+            return Outcome(runs={}, problem=f"seed {seed}: {problem}")
+    return Outcome(runs=runs)
 
 
 def reproduce(
@@ -26,6 +64,8 @@ def reproduce(
     scale: str = "smoke",
     store: Store | None = None,
     seed: int | None = None,
+    n_seeds: int | None = None,
+    budget: float = 0.0,
     listen: Listener = lambda name, index, total: None,
 ) -> list[Entry]:
     """Judge every claim that `what` names.
@@ -35,12 +75,16 @@ def reproduce(
     what : str
         A claim, a theme, the beginning of claim ids, or "all".
     scale : str, default 'smoke'
-        "smoke", "desk" or "paper".
+        "smoke", "desk", "night" or "paper".
     store : Store, optional
-        Where finished studies lie; none is run twice.
+        Where finished runs are kept; none is done twice.
     seed : int, optional
-        Replaces the seed of every study.
-    listen : Listener
+        First seed of every study, instead of its own.
+    n_seeds : int, optional
+        Number of seeds, instead of each study's own.
+    budget : float, default 0.0
+        Seconds to spend on further seeds for claims that are inconclusive.
+    listen : callable
         Told the name, index and number of studies before each of them starts.
     """
     if scale not in SCALES:
@@ -48,26 +92,42 @@ def reproduce(
     store = store or Store()
     claims = select(what)
     studies = {s.name: s for c in claims if (s := study_of(c.id))}
-    runs: dict[str, Run | str] = {}
+    outcomes: dict[str, Outcome] = {}
     for index, (name, study) in enumerate(studies.items()):
         listen(name, index, len(studies))
-        try:
-            runs[name] = run_study(study, scale=scale, store=store, seed=seed)
-        except (DataUnavailable, Diverged) as problem:
-            runs[name] = str(problem)
-    entries = []
-    for claim in claims:
-        found = study_of(claim.id)
-        if found is None:
-            reason = ABSENT.get(claim.id, "no study serves this claim yet")
-            entries.append(entry_not_run(claim, scale=scale, note=reason))
-        elif isinstance(run := runs[found.name], str):
-            entries.append(entry_not_run(claim, scale=scale, note=run, study=found.name))
-        else:
-            rule = found.body.rules[claim.id]
-            entries.append(entry_of(claim, rule, run, scale=scale, study=found.name))
-    return entries
+        seeds = study.seeds(scale, first=seed, count=n_seeds)
+        outcomes[name] = run_seeds(study, seeds, scale=scale, store=store)
+    ends = time.monotonic() + budget
+    for name, study in studies.items():
+        outcomes[name] = _until_decided(study, outcomes[name], claims, scale=scale, store=store, ends=ends)
+    return [_entry(claim, outcomes, scale) for claim in claims]
 
 
-def _plain(cfg: Any) -> dict[str, Any]:
-    return dataclasses.asdict(cfg)
+def _until_decided(
+    study: type[Study], outcome: Outcome, claims: list[Claim], *, scale: str, store: Store, ends: float
+) -> Outcome:
+    """Add seeds while a claim is inconclusive and there is time."""
+    wanted = {claim.id for claim in claims}
+    while outcome.runs and len(outcome.runs) < MOST_SEEDS and time.monotonic() < ends:
+        verdicts = {
+            judge(rule, outcome.evidence, exact=all_claims()[rule.claim].exact).verdict
+            for rule in study.rules
+            if rule.claim in wanted
+        }
+        if INCONCLUSIVE not in verdicts:
+            break
+        seeds = [*outcome.runs, max(outcome.runs) + 1]
+        outcome = run_seeds(study, seeds, scale=scale, store=store)
+    return outcome
+
+
+def _entry(claim: Claim, outcomes: dict[str, Outcome], scale: str) -> Entry:
+    study: Any = study_of(claim.id)
+    if study is None:
+        return entry_not_run(
+            claim, scale=scale, reason=ABSENT.get(claim.id, "no study judges this claim yet")
+        )
+    outcome = outcomes[study.name]
+    if outcome.problem:
+        return entry_not_run(claim, scale=scale, reason=outcome.problem, study=study)
+    return entry_of(claim, study, outcome.runs, outcome.evidence, scale=scale)

@@ -1,109 +1,141 @@
-"""A study: one experiment that judges one or more claims by rules written before its first run."""
+"""A study: one experiment, run once per seed, that judges one or more claims by rules written before its first run."""
 
 import dataclasses
-import hashlib
 import inspect
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
 
 from firstlight.claims.catalogue import all_claims
+from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.overview import overview
+from firstlight.claims.rules import Rule
+from firstlight.core.errors import unknown_name
+from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.registry import Registry
+from firstlight.figures import Figure
 
-SCALES = ("smoke", "desk", "paper")
+SCALES = ("smoke", "desk", "night", "paper")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """How the result of a study becomes a verdict on one claim.
+class Study:
+    """Base of all studies.
 
-    Parameters
-    ----------
-    measured : callable
-        The numbers to print, by name.
-    reproduced : callable
-        The rule `check.reproduced_if` of the claim.
-    partly : callable, optional
-        The rule `reduced.must_hold`, for claims that are not exact.
-    spread : callable, optional
-        Spread over seeds of those numbers, by the same names.
-    null : callable, optional
-        What the control that could explain the numbers away gives, by name.
-    note : str, default ''
-        Said beside the verdict; for instance that a rule was found wrong.
+    A subclass opens its docstring with the question, and declares a frozen dataclass `Config` with a
+    `seed`, a config for each scale it can run at, `rules`, and :meth:`run`. Everything else is inherited.
     """
 
-    measured: Callable[[Any], dict[str, float]]
-    reproduced: Callable[[Any], bool]
-    partly: Callable[[Any], bool] | None = None
-    spread: Callable[[Any], dict[str, float]] | None = None
-    null: Callable[[Any], dict[str, float]] | None = None
-    note: str = ""
+    Config: ClassVar[type]
+    scales: ClassVar[dict[str, Any]]
+    rules: ClassVar[Sequence[Rule]]
+    n_seeds: ClassVar[int] = 5
+    """Seeds that judge a claim at desk scale; exact studies need one."""
 
+    name: ClassVar[str]
+    theme: ClassVar[str]
 
-@dataclass(frozen=True, kw_only=True)
-class Study:
-    """A registered study."""
+    @classmethod
+    def run(cls, cfg: Any) -> Measured:
+        """Measure everything for the one seed ``cfg.seed``."""
+        raise NotImplementedError
 
-    name: str
-    theme: str
-    question: str
-    claims: tuple[str, ...]
-    body: Any
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw the evidence: by default every number that the rules speak of, with its interval."""
+        names = dict.fromkeys(n for rule in cls.rules for n in (*rule.names, *rule.null_names))
+        nulls = {name for rule in cls.rules for name in rule.null_names}
+        return overview(evidence, names, nulls=nulls, title=cls.question(), unit=cls.unit)
 
-    def config(self, scale: str, *, seed: int | None = None) -> Any:
-        """Return the settings of a scale, with another seed if wanted."""
-        cfg = self.body.scales[scale]
+    unit: ClassVar[str] = ""
+    """What the vertical axis of the inherited figure says."""
+
+    @classmethod
+    def question(cls) -> str:
+        """The first line of the docstring."""
+        return inspect.cleandoc(cls.__doc__ or "").splitlines()[0]
+
+    @classmethod
+    def claims(cls) -> tuple[str, ...]:
+        """Identifiers of the claims it judges."""
+        return tuple(rule.claim for rule in cls.rules)
+
+    @classmethod
+    def rule_of(cls, claim: str) -> Rule:
+        """The rule of one claim."""
+        return next(rule for rule in cls.rules if rule.claim == claim)
+
+    @classmethod
+    def config(cls, scale: str, *, seed: int | None = None) -> Any:
+        """Settings of a scale, with another seed if wanted; night falls back on desk."""
+        if scale not in SCALES:
+            raise unknown_name("scale", scale, SCALES)
+        cfg = cls.scales[scale if scale in cls.scales else "desk"]
         return cfg if seed is None else dataclasses.replace(cfg, seed=seed)
 
-    @property
-    def code(self) -> str:
-        """Hash of the file that defines the study: a changed study is a new study."""
-        return hashlib.sha256(inspect.getsource(sys.modules[self.body.__module__]).encode()).hexdigest()[:16]
+    @classmethod
+    def seeds(cls, scale: str, *, first: int | None = None, count: int | None = None) -> tuple[int, ...]:
+        """Seeds to run at a scale: one at smoke, `n_seeds` elsewhere, unless `count` says otherwise."""
+        start = cls.config(scale).seed if first is None else first
+        wanted = count or (1 if scale == "smoke" else cls.n_seeds)
+        return tuple(range(start, start + wanted))
+
+    @classmethod
+    def code(cls) -> str:
+        """Fingerprint of the study and of all of firstlight that it reaches by its imports."""
+        return code_fingerprint(cls.__module__)
+
+    @classmethod
+    def departures(cls, scale: str) -> dict[str, tuple[Any, Any]]:
+        """Settings in which a scale differs from the published ones, as (here, published)."""
+        if "paper" not in cls.scales:
+            return {}
+        here, published = (_flat(cls.config(name)) for name in (scale, "paper"))
+        return {
+            key: (here.get(key), published.get(key)) for key in published if here.get(key) != published[key]
+        }
 
 
-STUDIES: Registry[Study] = Registry("study")
+def _flat(cfg: Any, prefix: str = "") -> dict[str, Any]:
+    """Settings by dotted name; nested dataclasses are opened."""
+    flat: dict[str, Any] = {}
+    for setting in dataclasses.fields(cfg):
+        item = getattr(cfg, setting.name)
+        if dataclasses.is_dataclass(item) and not isinstance(item, type):
+            flat |= _flat(item, f"{prefix}{setting.name}.")
+        elif setting.name != "seed":
+            flat[prefix + setting.name] = item
+    return flat
+
+
+STUDIES: Registry[type[Study]] = Registry("study")
 ABSENT: dict[str, str] = {}
 """Claims that no study can serve here, with the reason."""
 
-S = TypeVar("S", bound=type)
+S = TypeVar("S", bound=type[Study])
 
 
-def study(*claim_ids: str) -> Callable[[S], S]:
-    """Register a class as the study of these claims. Its name is that of its file.
-
-    The class needs: a docstring that opens with the question; `Config`, a frozen dataclass with a
-    `seed`; `scales`, a config for each of smoke, desk and paper; ``run(cfg) -> Result`` and
-    ``figure(result) -> Figure``, static methods; `rules`, a :class:`Rule` for every claim.
-    """
-
-    def register(decorated: S) -> S:
-        body: Any = decorated
-        claims = all_claims()
-        theme, name = body.__module__.split(".")[-2:]
-        assert all(claims[id].theme == theme for id in claim_ids), f"{name}: a claim of another theme"
-        assert set(body.rules) == set(claim_ids), f"{name}: rules and claims differ"
-        assert set(body.scales) == set(SCALES), f"{name}: give a config for {SCALES}"
-        for id, rule in body.rules.items():
-            assert claims[id].exact or rule.partly is not None, f"{name}: {id} needs a rule `partly`"
-        question = inspect.cleandoc(body.__doc__ or "").splitlines()[0]
-        STUDIES.add(
-            f"{theme}/{name}",
-            Study(name=f"{theme}/{name}", theme=theme, question=question, claims=claim_ids, body=body),
-        )
-        return decorated
-
-    return register
+def study(cls: S) -> S:
+    """Register a study under its theme and the name of its file, after checking that it is complete."""
+    theme, name = cls.__module__.split(".")[-2:]
+    cls.name, cls.theme = f"{theme}/{name}", theme
+    known = all_claims()
+    for claim in cls.claims():
+        assert claim in known, f"{cls.name}: {claim} is not in claims.yaml"
+        assert known[claim].theme == theme, f"{cls.name}: {claim} belongs to another theme"
+    assert {"smoke", "desk"} <= set(cls.scales) <= set(SCALES), f"{cls.name}: give configs for smoke and desk"
+    assert cls.question().endswith("?"), f"{cls.name}: the docstring must open with a question"
+    if all(known[claim].exact for claim in cls.claims()):
+        cls.n_seeds = 1 if "n_seeds" not in vars(cls) else cls.n_seeds
+    STUDIES.add(cls.name, cls)
+    return cls
 
 
 def absent(reason: str, *claim_ids: str) -> None:
-    """Say why claims cannot be judged with what is obtainable without an account."""
+    """State why claims cannot be judged with what is obtainable without an account."""
     for id in claim_ids:
         assert id in all_claims().keys() - ABSENT.keys(), id
         ABSENT[id] = reason
 
 
-def study_of(claim_id: str) -> Study | None:
-    """Return the study that serves a claim, if there is one."""
-    return next((STUDIES[name] for name in STUDIES if claim_id in STUDIES[name].claims), None)
+def study_of(claim_id: str) -> type[Study] | None:
+    """Return the study that judges a claim, if there is one."""
+    return next((STUDIES[name] for name in STUDIES if claim_id in STUDIES[name].claims()), None)
