@@ -1,73 +1,103 @@
-"""Made-up evidence that brings a rule to a wanted judgement, found by random search over what it speaks of."""
+"""Made-up evidence that brings a rule to every judgement it can give, found by random search."""
 
-import itertools
+import re
 
 import numpy as np
 import torch
 
+from firstlight.claims.conditions import Outcome
 from firstlight.claims.evidence import Evidence
-from firstlight.claims.rules import judge
+from firstlight.claims.rules import NoNull, judge
 
 SEEDS = tuple(range(5))
-TRIES = 6000
+TRIES = 20_000
+SPREADS = (0.0, 1e-4, 0.02, 0.5)
 
 
-def evidence_for(rule, points, wanted, *, exact=False, seed=0):
-    """Evidence for which ``wanted(judgement)`` holds, or None if random search finds none.
+def judgements(rule, points, wanted, *, seed=0):
+    """Subset of `wanted` that random evidence reaches.
 
     Parameters
     ----------
     rule : Rule
-        Decides which measurements are made up.
+        Decides which measurements are made up, and on which scale.
     points : dict of str to tuple
         Points of each series; a plain number has none.
-    wanted : callable
-        From a judgement to whether it is the one.
+    wanted : set of str
+        Verdicts, and "not beyond" or "beyond" for the null.
     """
-    random = np.random.default_rng(seed)
-    names = sorted(set().union(*(condition.names for condition in rule.conditions)))
-    for _ in range(TRIES):
-        made = made_up(names, points, random)
-        if wanted(judge(rule, made, exact=exact)):
+    reached = set()
+    for made in draws(rule, points, seed=seed):
+        judgement = judge(rule, made)
+        reached |= {judgement.verdict, judgement.null_verdict} & wanted
+        if reached == wanted:
+            break
+    return reached
+
+
+def stricter(rule, points, *, seed=0, tries=1500):
+    """Evidence for which the published rule holds and the reduced one fails, or None."""
+    for index, made in enumerate(draws(rule, points, seed=seed, only_published=True)):
+        if index == tries:
+            return None
+        if (
+            rule.effect.outcome(made) is Outcome.HOLDS
+            and rule.reduced is not None
+            and rule.reduced.outcome(made) is Outcome.FAILS
+        ):
             return made
     return None
 
 
-def made_up(names, points, random):
-    """Draw evidence: levels on several scales, trends over points, and a spread that is small, large or nothing."""
-    values = {}
-    scale = random.choice([1.0, 1.0, 1.0, 10.0, 100.0, 1e-3, 1e-9, 1e4])
-    spread = random.choice([0.0, 1e-3, 0.3])
-    for name in names:
-        base = random.choice(
-            [random.uniform(-1, 1), random.uniform(0.85, 1), random.uniform(0, 0.1), 0.0, 1.0]
-        )
-        level = base * (scale if random.random() < 0.7 else random.choice([1.0, 1e-12, 50.0, 1e3]))
-        trend = random.choice([0.0, 0.0, 0.05, -0.05, 0.3, -0.3]) * max(abs(level), 1e-3)
-        row = {}
-        for index, point in enumerate(points.get(name) or (None,)):
-            centre = level + trend * index
-            if random.random() < 0.15:
-                centre += random.uniform(-1, 1)
-            noise = random.normal(size=len(SEEDS)) * spread * max(abs(centre), 1e-6)
-            row[point] = torch.tensor(centre + noise, dtype=torch.float64)
-        values[name] = row
-    return Evidence(seeds=SEEDS, values=values)
+def draws(rule, points, *, seed, only_published=False):
+    """Evidence around the numbers that the rule names, at the points it names or at those that ran."""
+    random = np.random.default_rng(seed)
+    names = sorted(set().union(*(condition.names for condition in rule.conditions)))
+    published = {name: named_points(rule, name) or list(points.get(name, ())) or [None] for name in names}
+    ran = {name: list(points.get(name, ())) or [None] for name in names}
+    text = " ".join(rule.words.values())
+    levels = [float(number) for number in re.findall(r"(?<![\w.])\d+\.?\d*(?:e-?\d+)?", text)] + [
+        0.0,
+        0.5,
+        1.0,
+    ]
+    for _ in range(TRIES):
+        where = published if only_published or random.random() < 0.5 else ran
+        yield _draw(names, where, levels, random)
 
 
-def with_points(rule, evidence_points):
-    """Points of every series a rule needs: those that ran, and those it names itself."""
+def named_points(rule, name):
+    """Points that the rule itself names, in order."""
     empty = Evidence(seeds=SEEDS, values={})
-    named = {}
-    for condition, text in itertools.product(rule.conditions, [""]):
-        for missing in condition.missing(empty):
-            name, _, point = missing.rpartition(" at ")
-            if name:
-                named.setdefault(name, []).append(_typed(point))
-    return {
-        name: tuple(dict.fromkeys([*evidence_points.get(name, ()), *named.get(name, ())]))
-        for name in {*evidence_points, *named}
+    named = {
+        _typed(words.removeprefix(f"{name} at "))
+        for condition in rule.conditions
+        for words in sorted(condition.missing(empty))
+        if words.startswith(f"{name} at ")
     }
+    return sorted(named, key=lambda point: (isinstance(point, str), point))
+
+
+def _draw(names, where, levels, random):
+    spread = random.choice(SPREADS)
+    values = {}
+    for name in names:
+        level = random.choice(levels) * random.choice([1.0, 1.0, 0.5, 2.0, -1.0])
+        scale = max(abs(level), random.choice([1e-12, 1e-3, 1.0]))
+        level += scale * random.choice([0.0, 0.02, -0.02, 0.1, -0.1, 0.4, -0.4])
+        trend = scale * random.choice([0.0, 0.02, -0.02, 0.2, -0.2])
+        jitter = scale * random.choice([0.0, 0.0, 0.3])
+        values[name] = {
+            point: torch.tensor(
+                level
+                + trend * index
+                + jitter * random.normal()
+                + spread * scale * random.normal(size=len(SEEDS)),
+                dtype=torch.float64,
+            )
+            for index, point in enumerate(where[name])
+        }
+    return Evidence(seeds=SEEDS, values=values)
 
 
 def _typed(point):
@@ -77,3 +107,13 @@ def _typed(point):
         except ValueError:
             continue
     return point
+
+
+def expected(rule):
+    """Every judgement that a rule must be able to give."""
+    wanted = {"reproduced", "not reproduced", "inconclusive"}
+    if rule.reduced is not None:
+        wanted.add("partly")
+    if not isinstance(rule.null, NoNull):
+        wanted |= {"beyond", "not beyond"}
+    return wanted

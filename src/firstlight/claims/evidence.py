@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
@@ -88,8 +89,13 @@ def estimate(values: Float[Tensor, " seeds"]) -> Estimate:
     n, mean = len(row), float(row.mean())
     half = float("inf")
     if n > 1:
-        half = float(student.ppf(0.5 + LEVEL / 2, n - 1)) * float(row.std()) / n**0.5
+        half = _quantile(n - 1) * float(row.std()) / n**0.5
     return Estimate(mean=mean, low=mean - half, high=mean + half, seeds=tuple(row.tolist()))
+
+
+@cache
+def _quantile(degrees: int) -> float:
+    return float(student.ppf(0.5 + LEVEL / 2, degrees))
 
 
 @dataclass(frozen=True, kw_only=True)
