@@ -1,10 +1,9 @@
 """Tables of verdicts, read from docs/ledger when the documentation is built: no number is copied by hand.
 
 ``{ledger} theme`` lists the claims of a theme, with ``:topics:`` (of claims.yaml) only some of them;
-``{verdicts}`` counts the verdicts of every theme.
+``{verdicts}`` counts the verdicts of every theme; ``{rule-changes}`` lists every rule that changed.
 """
 
-from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,23 +12,41 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from firstlight.claims import THEMES, VERDICTS, Claim, select
-from firstlight.claims.ledger import read
+from firstlight.claims import THEMES, Claim, Entry, select
+from firstlight.claims.history import revisions
+from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries
+from firstlight.report.ledger import estimate_text
 
-NOT_YET = {"verdict": "not run", "measured": {}, "spread": {}, "null": {}, "note": "no desk run recorded yet"}
+SHOWN = ("desk", "night")
+"""Scales whose numbers stand side by side."""
+
+NULL_WORDS = {
+    "beyond": "beyond its null",
+    "not beyond": "not beyond its null",
+    "none possible": "no null possible",
+}
 
 
-def rows_of(folder: Path, theme: str, topics: list[str]) -> list[tuple[Claim, dict[str, Any]]]:
-    """Claims of a theme in the order of claims.yaml, each with its line of the ledger."""
-    recorded = {row["claim"]: row for row in read(folder / f"{theme}.json")}
-    wanted = [claim for claim in select(theme) if not topics or claim.topic in topics]
-    return [(claim, recorded.get(claim.id, NOT_YET)) for claim in wanted]
+def entries_of(folder: Path, theme: str, scale: str) -> dict[str, Entry]:
+    """Recorded entries of a theme by claim."""
+    return {entry.claim: entry for entry in read_entries(folder / scale / f"{theme}.json")}
 
 
-def counts(verdicts: list[str]) -> str:
-    """Verdicts in words, the good ones first."""
-    found = Counter(verdicts)
-    return ", ".join(f"{found[name]} {name}" for name in VERDICTS if found[name])
+def rows_of(folder: Path, theme: str, topics: list[str]) -> list[tuple[Claim, list[Entry]]]:
+    """Claims of a theme in the order of claims.yaml, each with its entry at every scale that was recorded."""
+    recorded = {scale: entries_of(folder, theme, scale) for scale in SHOWN}
+    rows = []
+    for claim in select(theme):
+        if topics and claim.topic not in topics:
+            continue
+        found = [recorded[scale][claim.id] for scale in SHOWN if claim.id in recorded[scale]]
+        rows.append((claim, found or [entry_not_run(claim, scale="desk", reason="not recorded yet")]))
+    return rows
+
+
+def in_words(tally: dict[str, int]) -> str:
+    """Counts in words, the welcome ones first."""
+    return ", ".join(f"{number} {name}" for name, number in tally.items())
 
 
 class LedgerTable(SphinxDirective):
@@ -39,37 +56,65 @@ class LedgerTable(SphinxDirective):
     option_spec: ClassVar[dict[str, Any]] = {"topics": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
-        """Build the table."""
+        """Build the table, and show the figures of its studies below."""
         theme = self.arguments[0]
         topics = [topic.strip() for topic in self.options.get("topics", "").split(",") if topic.strip()]
         rows = rows_of(_folder(self), theme, topics)
         if not rows:
             raise self.error(f"No claim of theme {theme!r} has a topic among {topics}.")
-        shown = [[_claim(claim), _numbers(row), _null(row), _verdict(row)] for claim, row in rows]
-        words = f"{len(rows)} claims: {counts([row['verdict'] for _, row in rows])}."
-        return [
-            nodes.paragraph(words, words),
-            _table(["claim", "measured here", "null, control", "verdict"], shown, (42, 26, 20, 12)),
-        ]
+        shown = [[_claim(claim), _numbers(found), _null(found), _verdict(found)] for claim, found in rows]
+        words = f"{len(rows)} claims: {in_words(counts(found[0] for _, found in rows))}."
+        table = _table(["claim", "measured here", "null, control", "verdicts"], shown, (42, 26, 20, 12))
+        return [nodes.paragraph(words, words), table, *_figures(_folder(self), rows)]
 
 
 class Verdicts(SphinxDirective):
-    """How many claims of each theme were reproduced."""
+    """How many claims of each theme have which verdicts."""
 
     def run(self) -> list[nodes.Node]:
         """Build the table."""
-        rows = []
-        for theme in THEMES:
-            found = Counter(row["verdict"] for _, row in rows_of(_folder(self), theme, []))
-            cells = [[_text(str(found[name]))] for name in VERDICTS]
-            rows.append([[_text(theme.replace("_", " "))], [_text(str(found.total()))], *cells])
-        return [_table(["theme", "claims", *VERDICTS], rows, (30, 14, 14, 14, 14, 14))]
+        tallies = {
+            theme: counts(found[0] for _, found in rows_of(_folder(self), theme, [])) for theme in THEMES
+        }
+        used = [name for name in SUMMARIES if any(tally.get(name) for tally in tallies.values())]
+        rows = [
+            [
+                [_text(theme.replace("_", " "))],
+                [_text(str(sum(tally.values())))],
+                *([_text(str(tally.get(name, 0)))] for name in used),
+            ]
+            for theme, tally in tallies.items()
+        ]
+        return [_table(["theme", "claims", *used], rows, (30, 10, *(12 for _ in used)))]
+
+
+class RuleChanges(SphinxDirective):
+    """Every rule that changed after it had judged a result."""
+
+    def run(self) -> list[nodes.Node]:
+        """Build the table."""
+        folder = _folder(self)
+        entries = [entry for theme in THEMES for entry in entries_of(folder, theme, "desk").values()]
+        rows = [
+            [
+                [
+                    nodes.paragraph("", "", nodes.literal(r.claim, r.claim)),
+                    _text(r.old_rule, "ledger-source"),
+                ],
+                [_text(r.old_verdict)],
+                [_text(r.new_verdict), _text(r.new_rule, "ledger-source")],
+                [_text(f"{r.date}: {r.reason}", "ledger-source")],
+            ]
+            for r in revisions(folder, entries)
+        ]
+        return [_table(["claim and old rule", "before", "now", "why"], rows, (34, 12, 28, 26))]
 
 
 def _folder(directive: SphinxDirective) -> Path:
     folder = Path(directive.env.srcdir) / "ledger"
     for theme in THEMES:
-        directive.env.note_dependency(str(folder / f"{theme}.json"))
+        for scale in SHOWN:
+            directive.env.note_dependency(str(folder / scale / f"{theme}.json"))
     return folder
 
 
@@ -82,23 +127,49 @@ def _claim(claim: Claim) -> list[nodes.Node]:
     ]
 
 
-def _numbers(row: dict[str, Any]) -> list[nodes.Node]:
-    spread = row["spread"]
+def _numbers(found: list[Entry]) -> list[nodes.Node]:
     return [
-        _text(f"{name}: {value}" + (f" ± {spread[name]}" if name in spread else ""), "ledger-number")
-        for name, value in row["measured"].items()
+        _text(f"{_scale(entry, found)}{name}: {estimate_text(row)}", "ledger-number")
+        for entry in found
+        for name, row in entry.measured.items()
     ]
 
 
-def _null(row: dict[str, Any]) -> list[nodes.Node]:
-    return [_text(f"{name}: {value}", "ledger-number") for name, value in row["null"].items()]
+def _null(found: list[Entry]) -> list[nodes.Node]:
+    numbers = [
+        _text(f"{_scale(entry, found)}{name}: {estimate_text(row)}", "ledger-number")
+        for entry in found
+        for name, row in entry.null.items()
+    ]
+    return numbers or [_text(found[0].null_reason, "ledger-source")]
 
 
-def _verdict(row: dict[str, Any]) -> list[nodes.Node]:
-    verdict = row["verdict"]
-    said = nodes.strong(verdict, verdict, classes=["verdict", "verdict-" + verdict.replace(" ", "-")])
-    note = [_text(row["note"], "ledger-source")] if row["note"] else []
-    return [nodes.paragraph("", "", said), *note]
+def _scale(entry: Entry, found: list[Entry]) -> str:
+    return f"{entry.scale}: " if len(found) > 1 else ""
+
+
+def _verdict(found: list[Entry]) -> list[nodes.Node]:
+    shown: list[nodes.Node] = []
+    for entry in found:
+        classes = ["verdict", "verdict-" + entry.verdict.replace(" ", "-")]
+        said = nodes.strong(entry.verdict, f"{_scale(entry, found)}{entry.verdict}", classes=classes)
+        shown.append(nodes.paragraph("", "", said))
+        if entry.null_verdict:
+            shown.append(_text(NULL_WORDS[entry.null_verdict], "ledger-source"))
+        words = (entry.reason, entry.note, f"Stale: {entry.stale}" if entry.stale else "")
+        shown += [_text(text, "ledger-source") for text in words if text]
+    return shown
+
+
+def _figures(folder: Path, rows: list[tuple[Claim, list[Entry]]]) -> list[nodes.Node]:
+    """Committed figures of the studies, one each, folded away."""
+    shown: list[nodes.Node] = []
+    for entry in {e.study: e for _, found in rows for e in found if e.study}.values():
+        path = figure_file(folder, entry.scale, entry.study)
+        if path.exists():
+            text = f"<details><summary>Figure of {entry.study}</summary>{path.read_text()}</details>"
+            shown.append(nodes.raw("", text, format="html"))
+    return shown
 
 
 def _text(text: str, *classes: str) -> nodes.paragraph:
@@ -120,4 +191,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives."""
     app.add_directive("ledger", LedgerTable)
     app.add_directive("verdicts", Verdicts)
+    app.add_directive("rule-changes", RuleChanges)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

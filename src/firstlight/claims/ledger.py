@@ -10,10 +10,11 @@ from typing import Any
 
 from firstlight.claims.catalogue import Claim
 from firstlight.claims.evidence import Estimate, Evidence
-from firstlight.claims.rules import BEYOND, NO_NULL, NOT_BEYOND, NOT_RUN, REPRODUCED, NoNull, judge
+from firstlight.claims.rules import BEYOND, NO_NULL, NOT_BEYOND, NOT_RUN, REPRODUCED, VERDICTS, NoNull, judge
 from firstlight.claims.study import Study
 from firstlight.core.errors import StoreProblem
 from firstlight.core.files import whole_file
+from firstlight.figures import Figure, svg
 from firstlight.store import Run
 
 VERSION = 2
@@ -158,21 +159,21 @@ def _said(claim: Claim, scale: str) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- summaries
 
+SUMMARIES = tuple(
+    f"{verdict}{extra}"
+    for verdict in VERDICTS
+    for extra in (("", f", {NOT_BEYOND} its null") if verdict != NOT_RUN else ("",))
+)
+"""Every answer that is counted: each verdict, alone and without exceeding its null."""
+
 
 def counts(entries: Iterable[Entry]) -> dict[str, int]:
     """Number of claims by both answers, most welcome first; only what occurs.
 
     "Reproduced" alone means beyond its null, or that no null is possible.
     """
-    found = Counter(entry.summary for entry in entries)
-    order = [f"{v}{extra}" for v in _order() for extra in ("", f", {NOT_BEYOND} its null")]
-    return {name: found[name] for name in order if found[name]}
-
-
-def _order() -> tuple[str, ...]:
-    from firstlight.claims.rules import VERDICTS
-
-    return VERDICTS
+    tally = Counter(entry.summary for entry in entries)
+    return {name: tally[name] for name in SUMMARIES if tally[name]}
 
 
 def is_beyond(entry: Entry) -> bool:
@@ -183,8 +184,18 @@ def is_beyond(entry: Entry) -> bool:
 # ---------------------------------------------------------------- files
 
 
-def record(entries: list[Entry], folder: Path) -> list[Path]:
-    """Write one JSON file per scale and theme, keeping the lines of claims that were not part of this run."""
+def record(entries: list[Entry], folder: Path, *, figures: Mapping[str, Figure] | None = None) -> list[Path]:
+    """Write one JSON file per scale and theme, keeping the lines of claims that were not part of this run.
+
+    Parameters
+    ----------
+    entries : list of Entry
+        Judged claims.
+    folder : Path
+        Of the ledger.
+    figures : mapping of str to Figure, optional
+        By study; written as SVG beside the numbers.
+    """
     written = []
     for scale, theme in sorted({(e.scale, e.theme) for e in entries}):
         path = folder / scale / f"{theme}.json"
@@ -195,7 +206,19 @@ def record(entries: list[Entry], folder: Path) -> list[Path]:
         with whole_file(path) as part:
             part.write_text(json.dumps(body, indent=1, ensure_ascii=False) + "\n")
         written.append(path)
+    scales = {entry.study: entry.scale for entry in entries}
+    for study, figure in (figures or {}).items():
+        path = figure_file(folder, scales[study], study)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as part:
+            part.write_text(svg(figure) + "\n")
+        written.append(path)
     return written
+
+
+def figure_file(folder: Path, scale: str, study: str) -> Path:
+    """Where the figure of a study is kept."""
+    return folder / scale / "figures" / f"{study.replace('/', '-')}.svg"
 
 
 def read(path: Path) -> list[dict[str, Any]]:

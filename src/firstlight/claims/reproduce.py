@@ -11,7 +11,8 @@ from firstlight.claims.evidence import Evidence
 from firstlight.claims.ledger import Entry, entry_not_run, entry_of
 from firstlight.claims.rules import INCONCLUSIVE, judge
 from firstlight.claims.study import ABSENT, SCALES, Study, study_of
-from firstlight.core.errors import DataUnavailable, Diverged, unknown_name
+from firstlight.core.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem, unknown_name
+from firstlight.figures import Figure
 from firstlight.store import Run, RunSpec, Store
 
 Listener = Callable[[str, int, int], None]
@@ -131,3 +132,18 @@ def _entry(claim: Claim, outcomes: dict[str, Outcome], scale: str) -> Entry:
     if outcome.problem:
         return entry_not_run(claim, scale=scale, reason=outcome.problem, study=study)
     return entry_of(claim, study, outcome.runs, outcome.evidence, scale=scale)
+
+
+def study_figures(entries: Iterable[Entry], store: Store) -> dict[str, Figure]:
+    """Draw the figures of all studies whose runs are at hand; runs stored elsewhere are left out."""
+    figures: dict[str, Figure] = {}
+    for entry in entries:
+        study = study_of(entry.claim)
+        if study is None or not entry.runs or study.name in figures:
+            continue
+        try:
+            runs = {seed: store.load(id) for seed, id in zip(entry.seeds, entry.runs, strict=True)}
+        except (StoreProblem, InvalidInput):
+            continue
+        figures[study.name] = study.figure(Outcome(runs=runs).evidence)
+    return figures

@@ -86,7 +86,7 @@ class Study:
     @classmethod
     def departures(cls, scale: str) -> dict[str, tuple[Any, Any]]:
         """Settings in which a scale differs from the published ones, as (here, published)."""
-        if "paper" not in cls.scales:
+        if "paper" not in cls.scales or scale not in SCALES:
             return {}
         here, published = (_flat(cls.config(name)) for name in (scale, "paper"))
         return {

@@ -1,11 +1,14 @@
 """`firstlight claims` and `firstlight reproduce`: what the papers state, and what we find."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import App, Parameter
+from cyclopts import App
 
 from firstlight.cli.output import OutputFile, page_file
+
+if TYPE_CHECKING:
+    from firstlight.claims import Entry
 
 app = App(name="claims", help="The checkable statements of the five papers.")
 
@@ -64,9 +67,60 @@ def show(id: str) -> None:
 
 
 @app.command
+def stale(folder: Path = Path("docs/ledger"), *, scale: str = "desk") -> None:
+    """List recorded verdicts whose rule or code has changed since; exit with 1 if there are any.
+
+    Parameters
+    ----------
+    folder
+        Where `firstlight reproduce --record` wrote the ledger.
+    scale
+        Scale of the ledger: smoke, desk, night or paper.
+    """
+    from firstlight.claims.stale import stale_entries
+    from firstlight.cli.output import print_table
+    from firstlight.report.ledger import recorded_entries
+
+    reasons = stale_entries(entry for entry in recorded_entries(folder, scale=scale) if entry.runs)
+    if not reasons:
+        print(f"Every entry of the {scale} ledger is what the present code gives.")
+        return
+    print_table(f"{len(reasons)} stale entries", ("claim", "reason"), list(reasons.items()))
+    raise SystemExit(1)
+
+
+@app.command
+def changes(folder: Path = Path("docs/ledger"), *, scale: str = "desk", json: bool = False) -> None:
+    """List every rule that changed after it had judged a result, with the old and the new verdict.
+
+    Parameters
+    ----------
+    folder
+        Where the ledger is kept, with its first version in the folder `version-1`.
+    scale
+        Scale of the present ledger.
+    json
+        Print JSON.
+    """
+    from dataclasses import asdict
+
+    from firstlight.claims.history import revisions
+    from firstlight.cli.output import print_json, print_table
+    from firstlight.report.ledger import recorded_entries
+
+    revised = revisions(folder, [e for e in recorded_entries(folder, scale=scale) if e.runs])
+    if json:
+        print_json([asdict(revision) for revision in revised])
+        return
+    rows = [(r.claim, r.old_verdict, r.new_verdict, f"{r.date}: {r.reason}") for r in revised]
+    print_table(f"{len(rows)} changed rules", ("claim", "before", "now", "reason"), rows)
+
+
+@app.command
 def page(
     folder: Path = Path("docs/ledger"),
     *,
+    scale: str = "desk",
     output: OutputFile = Path("ledger.html"),
     static: bool = False,
 ) -> None:
@@ -75,17 +129,19 @@ def page(
     Parameters
     ----------
     folder
-        Where `firstlight reproduce --record` wrote one JSON file per theme.
+        Where `firstlight reproduce --record` wrote one JSON file per scale and theme.
+    scale
+        Scale to show: smoke, desk, night or paper.
     output
-        The page to write.
+        Page to write.
     static
-        SVG only, without any script.
+        Draw SVG only, without any script.
     """
     from firstlight.report.ledger import recorded_entries, write_ledger
     from firstlight.store import Store
 
     page_file(output)
-    path = write_ledger(recorded_entries(folder), output, store=Store(), static=static)
+    path = write_ledger(recorded_entries(folder, scale=scale), output, store=Store(), static=static)
     print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
 
 
@@ -93,7 +149,9 @@ def reproduce(
     what: str,
     *,
     scale: str = "smoke",
-    record: Annotated[Path | None, Parameter(help="Write one JSON per theme into this folder.")] = None,
+    seeds: int | None = None,
+    budget: str = "0s",
+    record: Path | None = None,
     output: OutputFile = Path("ledger.html"),
     static: bool = False,
     json: bool = False,
@@ -107,15 +165,21 @@ def reproduce(
     what
         A claim, a theme, the beginning of claim ids such as `linear.`, or `all`.
     scale
-        smoke (seconds), desk (minutes on two cores) or paper (as published; days without a GPU).
+        smoke (seconds), desk (minutes on two cores), night (hours) or paper (as published; days without a GPU).
+    seeds
+        Number of seeds, instead of each study's own.
+    budget
+        Time to spend on further seeds for inconclusive claims, such as 90s, 30m or 2h.
+    record
+        Folder to write the ledger into: one JSON file per scale and theme, and the figures.
     output
-        The ledger as a page, with the figure of every study.
+        Page to write, with the figure of every study.
     static
-        That page without any script.
+        Write that page without any script.
     json
         Print the ledger as JSON.
     seed
-        Replace the seed of every study.
+        First seed of every study, instead of its own.
     cluster
         Address of a Dask scheduler that takes the trainings, such as tcp://host:8786.
     """
@@ -124,41 +188,48 @@ def reproduce(
 
     from firstlight.claims import record as write
     from firstlight.claims import reproduce as judge
-    from firstlight.cli.output import print_json
+    from firstlight.claims.reproduce import study_figures
+    from firstlight.cli.output import print_json, seconds_of
     from firstlight.core.parallel import on_cluster
     from firstlight.report.ledger import write_ledger
     from firstlight.store import Store
 
     page_file(output)
+    allowed = seconds_of(budget)
 
     def announce(name: str, index: int, total: int) -> None:
         print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
 
     with on_cluster(cluster):
-        entries = judge(what, scale=scale, seed=seed, listen=announce)
+        entries = judge(what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce)
     if json:
         print_json([asdict(entry) for entry in entries])
     else:
-        _print_ledger([asdict(entry) for entry in entries], scale)
-    for path in write(entries, record) if record else []:
-        print(f"wrote {path}", file=sys.stderr)
+        _print_ledger(entries, scale)
+    if record:
+        for path in write(entries, record, figures=study_figures(entries, Store())):
+            print(f"Wrote {path}.", file=sys.stderr)
     page = write_ledger(entries, output, store=Store(), static=static)
     print(f"Wrote {page}. Open it in a browser.", file=sys.stderr)
 
 
-def _print_ledger(entries: list[dict[str, object]], scale: str) -> None:
-    from collections import Counter
-    from typing import Any
+def _print_ledger(entries: "list[Entry]", scale: str) -> None:
+    from firstlight.claims.ledger import counts
+    from firstlight.cli.output import print_table
+    from firstlight.report.ledger import estimates_text
 
-    from firstlight.cli.output import numbers, print_table
-
-    rows = []
-    for entry in entries:
-        row: dict[str, Any] = entry
-        measured = numbers(row["measured"]) + (f" (sd {numbers(row['spread'])})" if row["spread"] else "")
-        rows.append(
-            (row["claim"], row["reported"], measured, numbers(row["null"]), row["verdict"], row["note"])
+    rows = [
+        (
+            entry.claim,
+            entry.reported,
+            estimates_text(entry.measured),
+            estimates_text(entry.null) or entry.null_reason,
+            entry.verdict,
+            entry.null_verdict,
+            "; ".join(filter(None, (entry.reason, entry.note))),
         )
-    print_table(f"Ledger, {scale} scale", ("claim", "reported", "measured", "null", "verdict", "note"), rows)
-    counts = Counter(str(entry["verdict"]) for entry in entries)
-    print(", ".join(f"{n} {verdict}" for verdict, n in counts.most_common()))
+        for entry in entries
+    ]
+    columns = ("claim", "reported", "measured", "null", "verdict", "beyond its null?", "why")
+    print_table(f"Ledger, {scale} scale", columns, rows)
+    print(", ".join(f"{n} {name}" for name, n in counts(entries).items()))

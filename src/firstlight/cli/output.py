@@ -8,7 +8,16 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 OutputFile = Annotated[Path, Parameter(name=["--output", "-o"])]
-VERDICT_STYLES = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", "not run": "dim"}
+VERDICT_STYLES = {
+    "reproduced": "green",
+    "partly": "yellow",
+    "not reproduced": "red",
+    "inconclusive": "yellow",
+    "not run": "dim",
+    "beyond": "green",
+    "not beyond": "red",
+    "none possible": "dim",
+}
 
 
 def print_table(
@@ -55,3 +64,26 @@ def numbers(values: dict[str, Any]) -> str:
         f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in values.items()
     )
+
+
+def seconds_of(text: str) -> float:
+    """Turn a duration such as 90s, 30m or 2h into seconds.
+
+    Examples
+    --------
+    >>> seconds_of("30m"), seconds_of("1.5h"), seconds_of("90")
+    (1800.0, 5400.0, 90.0)
+    """
+    import math
+
+    from firstlight.core.errors import InvalidInput
+
+    units = {"s": 1.0, "m": 60.0, "h": 3600.0}
+    number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")
+    try:
+        seconds = float(number) * units[unit]
+    except ValueError:
+        seconds = math.nan
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise InvalidInput(f"`budget` must be a duration such as 90s, 30m or 2h; got {text!r}.")
+    return seconds

@@ -1,17 +1,16 @@
-"""The ledger as a page: every claim, what was reported, what was measured, and the verdict."""
+"""The ledger as a page: every claim, what was reported, what was measured, and both verdicts."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstlight.claims import ABSENT, STUDIES, THEMES, VERDICTS, Entry, all_claims
-from firstlight.claims.ledger import entry_not_run, read
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.figures import Figure
+from firstlight.claims import ABSENT, STUDIES, THEMES, Entry, all_claims
+from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, read_entries
+from firstlight.claims.reproduce import study_figures
+from firstlight.core.errors import InvalidInput
 from firstlight.report.page import Panel, render_with, write_html
-from firstlight.store import Run, Store
+from firstlight.store import Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +24,7 @@ class StudyBlock:
     entries : tuple of Entry
         Lines of the ledger.
     panel : Panel or None
-        Its figure, if the run is at hand.
+        Its figure, if its runs are at hand.
     facts : dict of str to str
         Cost, settings, commit.
     """
@@ -52,17 +51,18 @@ class ThemeBlock:
     @property
     def counts(self) -> dict[str, int]:
         """Number of claims of each verdict."""
-        found = Counter(entry.verdict for study in self.studies for entry in study.entries)
-        return {verdict: found[verdict] for verdict in VERDICTS}
+        return counts(entry for study in self.studies for entry in study.entries)
 
 
 def ledger_blocks(entries: Sequence[Entry], *, store: Store | None = None) -> tuple[ThemeBlock, ...]:
     """Order the lines of a ledger by theme and study, with the figures whose runs `store` holds."""
+    figures = study_figures(entries, store) if store else {}
+    panels = {name: Panel(figure=figure, shows="") for name, figure in figures.items()}
     return tuple(
         ThemeBlock(
             name=theme,
             studies=tuple(
-                _study(name, [e for e in entries if (e.theme, e.study) == (theme, name)], store)
+                _study(name, [e for e in entries if (e.theme, e.study) == (theme, name)], panels)
                 for name in _studies(entries, theme)
             ),
         )
@@ -79,7 +79,7 @@ def render_ledger(entries: Sequence[Entry], *, store: Store | None = None, stati
     entries : sequence of Entry
         Judged claims.
     store : Store, optional
-        Where the runs behind them lie; figures of others are left out.
+        Where the runs behind them are kept; figures of others are left out.
     static : bool, default False
         Without any script, and therefore without the filter.
     """
@@ -87,18 +87,17 @@ def render_ledger(entries: Sequence[Entry], *, store: Store | None = None, stati
         raise InvalidInput("There is no claim to show.")
     themes = ledger_blocks(entries, store=store)
     panels = [study.panel for theme in themes for study in theme.studies if study.panel]
-    counts = {verdict: sum(theme.counts[verdict] for theme in themes) for verdict in VERDICTS}
-    scales = sorted({entry.scale for entry in entries})
+    totals = counts(entries)
     return render_with(
         "ledger.html",
         panels=panels,
         static=static,
         themes=themes,
-        verdicts=VERDICTS,
-        counts=counts,
+        summaries=[name for name in SUMMARIES if totals.get(name)],
+        counts=totals,
         n_claims=len(entries),
-        scales=scales,
-        numbers=_numbers,
+        scales=sorted({entry.scale for entry in entries}),
+        numbers=estimates_text,
     )
 
 
@@ -109,21 +108,16 @@ def write_ledger(
     return write_html(render_ledger(entries, store=store, static=static), path)
 
 
-def recorded_entries(folder: Path) -> list[Entry]:
-    """Lines of all ledger files of a folder; claims that are in none of them count as not run."""
-    rows = {row["claim"]: row for theme in THEMES for row in read(folder / f"{theme}.json")}
-    if not rows:
+def recorded_entries(folder: Path, *, scale: str = "desk") -> list[Entry]:
+    """Lines of all ledger files of a scale; claims that are in none of them count as not run."""
+    known = {e.claim: e for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json")}
+    if not known:
         raise InvalidInput(
-            f"No ledger in {folder}. `firstlight reproduce all --record {folder}` writes one, one JSON file per theme."
+            f"No {scale} ledger in {folder}. `firstlight reproduce all --scale {scale} --record {folder}` writes one."
         )
-    try:
-        known = {name: Entry(**row) for name, row in rows.items()}
-    except TypeError as error:
-        raise StoreProblem(f"The ledger in {folder} is of another version ({error}).") from error
-    scale = next(iter(known.values())).scale
     return [
         known.get(claim.id)
-        or entry_not_run(claim, scale=scale, note=ABSENT.get(claim.id, "not in this ledger"))
+        or entry_not_run(claim, scale=scale, reason=ABSENT.get(claim.id, "not in this ledger"))
         for claim in all_claims().values()
     ]
 
@@ -134,38 +128,50 @@ def _studies(entries: Sequence[Entry], theme: str) -> list[str]:
     return sorted(names, key=lambda name: not name)
 
 
-def _study(name: str, entries: list[Entry], store: Store | None) -> StudyBlock:
-    known = name in STUDIES
-    run = _run(entries, store)
-    first = next((entry for entry in entries if entry.run), entries[0])
-    facts = {} if not first.run else {
-        "Scale": first.scale, "Cost": f"{first.cpu_seconds:.1f} CPU seconds", "Commit": first.commit,
-        "Run": first.run, "Settings": _numbers(first.config),
-    }  # fmt: skip
-    panel = None
-    if known and run is not None:
-        figure: Figure = STUDIES[name].body.figure(run.result)
-        panel = Panel(figure=figure, shows="")
-    question = STUDIES[name].question if known else "Claims without a study"
-    return StudyBlock(name=name, question=question, entries=tuple(entries), panel=panel, facts=facts)
+def _study(name: str, entries: list[Entry], panels: Mapping[str, Panel]) -> StudyBlock:
+    question = STUDIES[name].question() if name in STUDIES else "Claims without a study"
+    first = next((entry for entry in entries if entry.runs), entries[0])
+    return StudyBlock(
+        name=name,
+        question=question,
+        entries=tuple(entries),
+        panel=panels.get(name),
+        facts=_facts(first) if first.runs else {},
+    )
 
 
-def _run(entries: list[Entry], store: Store | None) -> Run | None:
-    name = next((entry.run for entry in entries if entry.run), "")
-    if store is None or not name:
-        return None
-    try:
-        return store.load(name)
-    except (StoreProblem, InvalidInput):  # recorded elsewhere, or by another version
-        return None
+def _facts(entry: Entry) -> dict[str, str]:
+    return {
+        "Scale": entry.scale,
+        "Seeds": ", ".join(str(seed) for seed in entry.seeds),
+        "Cost": f"{entry.cpu_seconds:.1f} CPU seconds",
+        "Commit": entry.commit,
+        "Code": entry.code,
+        "Runs": ", ".join(entry.runs),
+        "Differs from the published setting in": _settings(entry.departures) or "nothing",
+        "Settings": _settings(entry.settings),
+        "Environment": _settings(entry.environment),
+    }
 
 
-def _numbers(values: dict[str, Any]) -> str:
-    """Short text for settings or measurements.
+def estimates_text(estimates: Mapping[str, Mapping[str, Any]]) -> str:
+    """Means with their intervals in one line.
 
     Examples
     --------
-    >>> _numbers({"mean": 0.98123456, "depths": [1, 2]})
-    'mean 0.9812, depths [1, 2]'
+    >>> estimates_text({"gap": {"mean": 0.5, "interval": [0.4, 0.6], "seeds": [0.4, 0.6]}})
+    'gap 0.5 [0.4, 0.6]'
+    >>> estimates_text({"error": {"mean": 1e-12, "interval": ["-inf", "inf"], "seeds": [1e-12]}})
+    'error 1e-12'
     """
-    return ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items())
+    return ", ".join(f"{name} {estimate_text(row)}" for name, row in estimates.items())
+
+
+def estimate_text(estimate: Mapping[str, Any]) -> str:
+    """One mean with its interval, which a single seed does not have."""
+    low, high = estimate["interval"]
+    return f"{estimate['mean']}" if isinstance(low, str) else f"{estimate['mean']} [{low}, {high}]"
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from firstlight.claims import SCALES, STUDIES, all_claims
+from firstlight.claims import SCALES, STUDIES, Evidence, Study, all_claims
 from firstlight.claims.ledger import entry_of
 from firstlight.core.result import brief, plain
 from firstlight.figures import Curve, Figure, curves, heatmap
@@ -15,6 +15,7 @@ from firstlight.insights.identity_task import IdentityRun
 from firstlight.insights.rfm import LearnedKernel
 from firstlight.report.identity import identity_page
 from firstlight.report.inspect import inspection_page
+from firstlight.report.ledger import estimates_text
 from firstlight.report.page import Page, Panel, Section
 from firstlight.report.rfm import rfm_page
 from firstlight.report.tour import tour_page
@@ -88,29 +89,28 @@ def _settings(config: dict[str, Any]) -> str:
 
 def _study_page(run: Run) -> Page:
     study = STUDIES[run.spec.what[6:]]
-    scale = next(
-        (s for s in SCALES if dataclasses.asdict(study.config(s)) == run.spec.config), "desk"
-    )  # fmt: skip
-    entries = [
-        entry_of(all_claims()[id], study.body.rules[id], run, scale=scale, study=study.name)
-        for id in study.claims
-    ]
-    words = [f"{e.claim}: {e.verdict} (measured {_settings(e.measured)})" for e in entries]
-    figure: Figure = study.body.figure(run.result)
+    scale = next((s for s in SCALES if _is_scale(study, s, run.spec.config)), "unknown")
+    seed = int(run.spec.config["seed"])
+    evidence = Evidence.of({seed: run.result})
+    entries = [entry_of(all_claims()[id], study, {seed: run}, evidence, scale=scale) for id in study.claims()]
+    words = [f"{e.claim}: measured {estimates_text(e.measured)}" for e in entries]
     panel = Panel(
-        figure=figure,
-        shows="",
+        figure=study.figure(evidence),
+        shows="One seed; the ledger judges several.",
         published="; ".join(f"{e.claim}: {e.reported}" for e in entries),
         measured="; ".join(words) + ".",
     )
-    statements = {e.claim: e.statement for e in entries}
-    return Page(
-        title=f"Study {study.name}",
-        lead=(". ".join(words) + ".",),
-        sections=(
-            Section(title=study.question, answer=". ".join(words) + ".", panels=(panel,), details=statements),
-        ),
+    section = Section(
+        title=study.question(),
+        answer=". ".join(words) + ".",
+        panels=(panel,),
+        details={"Scale": scale, **{e.claim: e.statement for e in entries}},
     )
+    return Page(title=f"Study {study.name}", lead=(". ".join(words) + ".",), sections=(section,))
+
+
+def _is_scale(study: type[Study], scale: str, config: dict[str, Any]) -> bool:
+    return scale in study.scales and dataclasses.asdict(study.config(scale, seed=config["seed"])) == config
 
 
 # ---------------------------------------------------------------- networks

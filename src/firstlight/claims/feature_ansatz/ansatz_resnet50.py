@@ -66,7 +66,7 @@ class PretrainedResNet:
         small_epochs: int = 10
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(
             network="resnet18", n_images=2, initial_images=2, small_data="photos", small_n=64, small_channels=4,
             small_epochs=1,
@@ -118,7 +118,7 @@ class PretrainedResNet:
             y="Pearson correlation",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "cnfa.fig1.all_models": Rule(
             measured=lambda r: {
                 "mean Pearson, first of each block": float(r.values(TRAINED, first_of_block=True).mean()),

@@ -35,7 +35,7 @@ class Sandwich:
         classes: int = 3
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(n_images=16, side=16), "paper": Config(n_images=16, side=32)}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(n_images=16, side=16), "paper": Config(n_images=16, side=32)}
 
     @staticmethod
     def run(cfg: Config) -> TwoWays:
@@ -64,7 +64,7 @@ class Sandwich:
             log_y=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "cnfa.agop_sandwich": Rule(
             measured=lambda r: {"float32": float(r.single.max()), "float64": float(r.double.max())},
             reproduced=lambda r: float(r.single.max()) < 1e-5 and float(r.double.max()) < 1e-10,

@@ -27,7 +27,7 @@ class NarrowSimpleNet:
         agop_images: int = 100
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(data="photos", n=128, epochs=2, agop_images=8),
         "desk": Config(),
         "paper": Config(data="cifar10", n=50_000, width=1.0, epochs=200, agop_images=1000),
@@ -74,7 +74,7 @@ class NarrowSimpleNet:
             y="Pearson correlation",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "cnfa.fig8a.simplenet": Rule(
             measured=lambda r: {
                 "mean Pearson": float(r.pearson.mean()),

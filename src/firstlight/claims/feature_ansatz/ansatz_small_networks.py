@@ -70,7 +70,7 @@ class AnsatzInSmallNetworks:
         agop_images: int = 100
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(data=("photos",), n=64, channels=4, kernels=(3, 5, 7), epochs=1, agop_images=8),
         "desk": Config(),
         "paper": Config(
@@ -118,7 +118,7 @@ class AnsatzInSmallNetworks:
             y="cosine, mean and range over layers",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "cnfa.small": Rule(
             measured=lambda r: {
                 "Pearson": r.mean("pearson"),

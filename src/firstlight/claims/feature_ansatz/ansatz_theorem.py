@@ -41,7 +41,7 @@ class OneStepFromZero:
         lr: float = 1e-3  # larger steps saturate the tanh, and a gradient of zero points nowhere
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(points=50), "paper": Config(points=50)}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(points=50), "paper": Config(points=50)}
 
     @staticmethod
     def run(cfg: Config) -> OneStep:
@@ -94,7 +94,7 @@ class OneStepFromZero:
             log_y=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "cnfa.thm1": Rule(
             measured=lambda r: {"1 - cosine": float(r.equal.max()), "closed form": r.closed_form_error},
             reproduced=lambda r: float(r.equal.max()) < 1e-10,

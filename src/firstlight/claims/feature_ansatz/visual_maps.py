@@ -38,7 +38,7 @@ class MapsOfFeatures:
         images: int = 64
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(n=64, channels=4, epochs=1, images=8),
         "desk": Config(),
         "paper": Config(data="cifar10", n=50_000, channels=64, epochs=50, images=1000),
@@ -80,7 +80,7 @@ class MapsOfFeatures:
             y="Pearson correlation of maps",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "cnfa.fig2.visual": Rule(
             measured=lambda r: {
                 "lowest correlation of maps": float(r.agreement.min()),

@@ -33,7 +33,7 @@ class MapIsPreactivation:
         side: int = 12
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(n_images=8, side=32), "paper": Config(n_images=8, side=32)}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(n_images=8, side=32), "paper": Config(n_images=8, side=32)}
 
     @staticmethod
     def run(cfg: Config) -> MapIdentity:
@@ -61,7 +61,7 @@ class MapIsPreactivation:
             log_y=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "vis.cnfm_is_preactivation_norm": Rule(
             measured=lambda r: {"largest relative difference": float(r.differences.max())},
             reproduced=lambda r: float(r.differences.max()) < 1e-8,

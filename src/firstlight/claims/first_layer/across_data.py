@@ -53,7 +53,7 @@ class AcrossData:
         channels: int = 16
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(n_images=64, epochs=1, large_images=32, large_epochs=1),
         "desk": Config(),
         "paper": Config(
@@ -108,7 +108,7 @@ class AcrossData:
             y="energy",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "profile.fig14.resnets": Rule(
             measured=lambda r: {
                 "across data": float(r.across.mean()),

@@ -73,7 +73,7 @@ class ProfileConsistency:
         narrow: int = 32  # first-layer width of the width comparison
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(dataset="photos", n_images=64, epochs=1, mse_epochs=1, n_seeds=2),
         "desk": Config(),
         "paper": Config(
@@ -140,7 +140,7 @@ class ProfileConsistency:
             y="energy",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "profile.table1.seeds": Rule(
             measured=lambda r: {"mean": float(r.seeds.mean()), "min": float(r.seeds.min())},
             spread=lambda r: {"over pairs": sd(r.seeds)},

@@ -49,7 +49,7 @@ class FrozenFirstLayer:
         first: str = "0."  # names of the first layer's parameters begin so
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(dataset="photos", n_images=64, n_test=64, epochs=2, n_seeds=2),
         "desk": Config(),
         "paper": Config(
@@ -105,7 +105,7 @@ class FrozenFirstLayer:
             y="cross-entropy (nats)",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "profile.fig3.frozen_loss": Rule(
             measured=lambda r: {
                 "train loss, frozen - full": float((r.frozen_loss - r.full_loss)[:, -1].mean()),

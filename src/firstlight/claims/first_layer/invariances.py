@@ -37,7 +37,7 @@ class Invariances:
         dimension: int = 27  # a 3 x 3 colour patch
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     def run(cfg: Config) -> InvarianceResult:
@@ -76,7 +76,7 @@ class Invariances:
             y="energy",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "profile.invariance": Rule(
             measured=lambda r: {"scaling": r.scaling, "permutation": r.permutation, "mixing": r.mixing},
             reproduced=lambda r: max(r.scaling, r.permutation, r.mixing) < 1e-12,

@@ -35,7 +35,7 @@ class LabelCorrelation:
         n_images: int = 50_000
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(dataset="photos", n_images=200),
         "desk": Config(),
         "paper": Config(),
@@ -64,7 +64,7 @@ class LabelCorrelation:
             x="patch component",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "profile.fig5.label_corr": Rule(
             measured=lambda r: {
                 "median": float(r.true.abs().median()),

@@ -63,7 +63,7 @@ class LinearClosedForms:
         steps: tuple[int, ...] = (1, 10, 100, 1000, 3000)
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     def run(cfg: Config) -> ClosedFormResult:
@@ -125,7 +125,7 @@ class LinearClosedForms:
             log_y=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "linear.thm41.optimal": Rule(
             measured=lambda r: {"gradient": r.optimum_gradient, "smallest excess loss": r.optimum_excess},
             reproduced=lambda r: r.optimum_gradient < 1e-9 and r.optimum_excess >= 0,

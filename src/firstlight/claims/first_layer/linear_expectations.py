@@ -48,7 +48,7 @@ class LinearExpectations:
         permutations: int = 60_000
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     def run(cfg: Config) -> ExpectationResult:
@@ -106,7 +106,7 @@ class LinearExpectations:
             y="squared weight",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "linear.thmA3.finiteM": Rule(
             measured=lambda r: {"relative deviation": r.finite_width},
             reproduced=lambda r: r.finite_width < 0.02,

@@ -48,7 +48,7 @@ class LinearLemmas:
         lr: float = 0.5
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     def run(cfg: Config) -> LemmaResult:
@@ -103,7 +103,7 @@ class LinearLemmas:
             y="energy",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "linear.lemmaA1": Rule(
             measured=lambda r: {"largest deviation": r.output}, reproduced=lambda r: r.output < 1e-10
         ),

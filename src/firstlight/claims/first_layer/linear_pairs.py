@@ -70,7 +70,7 @@ class LinearPairs:
         n_times: int = 25
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(pairs=("photos:china/flower",), n_images=200, n_draws=2, n_times=5),
         "desk": Config(),
         "paper": Config(n_draws=20, n_times=100),
@@ -101,7 +101,7 @@ class LinearPairs:
             log_x=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "linear.table3.true_random": Rule(
             measured=lambda r: _by_pair(r, r.true_random.mean(1)),
             spread=lambda r: _by_pair(r, r.true_random.std(1)),

@@ -68,7 +68,7 @@ class RandomLabels:
         residual_epochs: int = 40
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(
             dataset="photos", pair="photos", n_images=40, epochs=1, residual_images=40, residual_epochs=1
         ),
@@ -108,7 +108,7 @@ class RandomLabels:
             y="energy",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "profile.table2.random_labels": Rule(
             measured=lambda r: _measured(r.ten_classes),
             spread=lambda r: {"over pairs": sd(r.ten_classes.true_random)},

@@ -46,7 +46,7 @@ class Relabelled:
         n_shuffles: int = 20
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(dataset="photos", natural_pair="photos:china/flower", n_images=200, n_shuffles=4),
         "desk": Config(),
         "paper": Config(n_images=50_000, components=tuple(range(1, 28)), n_shuffles=100),
@@ -107,7 +107,7 @@ class Relabelled:
             log_y=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "profile.fig7.relabel": Rule(
             measured=lambda r: {
                 "smallest energy ratio": float(r.ratio.min()),

@@ -42,7 +42,7 @@ class AllDigits:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=varied(SMOKE, 0, examples=None, batch_size=16), cnn_depth=2, fcn_depth=2),
         "desk": Config(),
         "paper": Config(base=varied(PAPER, 0, examples=None, batch_size=128), cnn_depth=24, fcn_depth=10),
@@ -83,7 +83,7 @@ class AllDigits:
             y="Pearson to the identity",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig1.60k": Rule(
             measured=lambda r: {
                 "CNN, patterns": float(r.cnn_patterns.mean()),

@@ -45,7 +45,7 @@ class BottomOnly:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE_FCN, bottom_steps=4),
         "desk": Config(),
         "paper": Config(base=PAPER_FCN, bottom_lr=0.01, bottom_steps=2_000_000, n_seeds=3),
@@ -80,7 +80,7 @@ class BottomOnly:
             y="cosine to the constant at rho = 0",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig12.bottom_only": Rule(
             measured=lambda r: {
                 "both layers": float(r.both.mean()),

@@ -54,7 +54,7 @@ class Channels:
         n_seeds: int = 3
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, small=SMOKE, many=6, few_depth=3, deep=3, n_seeds=2),
         "desk": Config(),
         "paper": Config(base=PAPER, small=PAPER, usual=128, many=1024),
@@ -100,7 +100,7 @@ class Channels:
             y="Pearson to the identity",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig10.channels_few": Rule(
             measured=lambda r: {
                 "few": float(r.few.mean()),

@@ -59,7 +59,7 @@ class CnnDepth:
         n_seeds: int = 3
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, depths=(1, 3, 5), n_seeds=2),
         "desk": Config(),
         "paper": Config(base=PAPER, depths=(1, 3, *range(5, 18), 19, 20, 24)),
@@ -97,7 +97,7 @@ class CnnDepth:
             y="depth",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig3.deep_cnn": Rule(
             measured=lambda r: {
                 "Pearson to constant, deepest": float(r.unseen_constant[-1].mean()),

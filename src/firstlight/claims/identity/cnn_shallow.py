@@ -56,7 +56,7 @@ class CnnShallow:
         n_probes: int = 5  # images at every size: 112 pixels cost sixteen times 28
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, n_seeds=2, n_probes=2),
         "desk": Config(),
         "paper": Config(base=PAPER, n_probes=30),
@@ -99,7 +99,7 @@ class CnnShallow:
             log_x=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig3.shallow_cnn": Rule(
             measured=lambda r: {
                 **{f"{d} layers": float(v.mean()) for d, v in zip(r.depths, r.unseen, strict=True)},

@@ -62,7 +62,7 @@ class Colour:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(
             dataset="photos", cnn=SMOKE, fcn=SMOKE_FCN, deep=SMOKE, shallow_depth=2, deep_depth=3, fcn_depth=2
         ),
@@ -114,7 +114,7 @@ class Colour:
             y="similarity",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig42.cifar": Rule(
             measured=lambda r: {
                 "shallow CNN, identity": float(r.shallow_cnn.mean()),

@@ -38,7 +38,7 @@ class Constructions:
         rhos: tuple[float, ...] = (0.0, 0.3, 0.9, 1.0)
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     @torch.no_grad()
@@ -85,7 +85,7 @@ class Constructions:
             at=result.rhos.tolist(),
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.construction.fcn": Rule(
             measured=lambda r: {"largest |f(x) - x|": r.fcn}, reproduced=lambda r: r.fcn < 1e-12
         ),

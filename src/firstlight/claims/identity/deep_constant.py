@@ -66,7 +66,7 @@ class DeepConstant:
         n_seeds: int = 3
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, depth=3, sides=(6, 8, 10), layers=(1, 2), n_seeds=2),
         "desk": Config(),
         "paper": Config(base=PAPER, sides=(7, 14, 26, 28, 30, 56, 112)),
@@ -116,7 +116,7 @@ class DeepConstant:
             at=result.layers,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig7.constant_sizes": Rule(
             measured=lambda r: {
                 "largest variation within 2 px of the trained size": r.near,

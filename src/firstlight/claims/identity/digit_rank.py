@@ -36,7 +36,7 @@ class DigitRank:
         sizes: tuple[int, ...] = (3, 5, 7, 9, 13, 29)
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     def run(cfg: Config) -> DigitRankResult:
@@ -72,7 +72,7 @@ class DigitRank:
             at=result.sizes.tolist(),
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.thm2.mnist_rank": Rule(
             measured=lambda r: {
                 **{f"rank {k}x{k}": float(v) for k, v in zip(r.sizes.tolist(), r.ranks, strict=True)},

@@ -52,7 +52,7 @@ class Edges:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, depth=4, shallow=2, steps=4),
         "desk": Config(),
         "paper": Config(base=PAPER, initialiser="default", steps=2_000_000, stop_below=None, depth=12),
@@ -92,7 +92,7 @@ class Edges:
             y="ratio",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig3.edge_detector": Rule(
             measured=lambda r: {
                 "contours / copy, middle": float(r.middle_relative.mean()),

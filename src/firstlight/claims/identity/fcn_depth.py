@@ -59,7 +59,7 @@ class FcnDepth:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE_FCN, narrow=8),
         "desk": Config(),
         "paper": Config(base=PAPER_FCN, narrow=784, n_seeds=3),
@@ -104,7 +104,7 @@ class FcnDepth:
             at=result.depths,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig2.shallow_fcn": Rule(
             measured=lambda r: {
                 "cosine to identity": float(r.relu_identity[0].mean()),

@@ -47,7 +47,7 @@ class ImageSize:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, depth=2, width=4, sides=(6, 8)),
         "desk": Config(),
         "paper": Config(base=PAPER, width=128, sides=(7, 14, 21, 28), n_seeds=3),
@@ -84,7 +84,7 @@ class ImageSize:
             at=result.sides,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig8.image_size": Rule(
             measured=lambda r: {
                 **{f"cosine, {s} px": float(v.mean()) for s, v in zip(r.sides, r.over_rho, strict=True)},

@@ -53,7 +53,7 @@ class Initialisers:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {"smoke": Config(base=SMOKE), "desk": Config(), "paper": Config(base=PAPER)}  # noqa: RUF012
+    scales = {"smoke": Config(base=SMOKE), "desk": Config(), "paper": Config(base=PAPER)}
 
     @staticmethod
     def run(cfg: Config) -> InitialiserResult:
@@ -83,7 +83,7 @@ class Initialisers:
             y="similarity to the identity",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig31.init": Rule(
             measured=lambda r: (
                 {n: float(v.mean()) for n, v in zip(r.names, r.unseen, strict=True)}

@@ -54,7 +54,7 @@ class MseStory:
         fcn_depths: tuple[int, ...] = (1, 2, 4, 6)
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(cnn=SMOKE, cnn_depths=(1, 3), fcn=SMOKE_FCN, fcn_depths=(1, 2)),
         "desk": Config(),
         "paper": Config(cnn=PAPER, fcn=PAPER_FCN, fcn_depths=(1, 2, 4, 6, 10)),
@@ -92,7 +92,7 @@ class MseStory:
             symmetric=False,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig33_35.mse": Rule(
             measured=lambda r: {n: float(v) for n, v in zip(r.names, r.agreements, strict=True)},
             reproduced=lambda r: float(r.agreements.min()) > 0.7,

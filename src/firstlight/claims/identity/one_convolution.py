@@ -55,7 +55,7 @@ class OneConvolution:
         m0: float = 40.0  # the constant of the bound, fixed in advance
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     def run(cfg: Config) -> OneConvolutionResult:
@@ -94,7 +94,7 @@ class OneConvolution:
             log_y=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.thm2.error": Rule(
             measured=lambda r: {"largest deviation": r.deviation}, reproduced=lambda r: r.deviation < 1e-8
         ),

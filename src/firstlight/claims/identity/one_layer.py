@@ -47,7 +47,7 @@ class OneLayer:
         steps: int = 3000  # of gradient descent, really taken
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     def run(cfg: Config) -> OneLayerResult:
@@ -97,7 +97,7 @@ class OneLayer:
             y="singular value",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.thm1": Rule(
             measured=lambda r: {"largest deviation": r.theorem}, reproduced=lambda r: r.theorem < 1e-8
         ),

@@ -59,7 +59,7 @@ class Optimisers:
         stop_below: float | None = 9e-4
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, steps=4),
         "desk": Config(),
         "paper": Config(
@@ -112,7 +112,7 @@ class Optimisers:
             alt="Pearson correlation of every pair of optimisers",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig32.optimisers": Rule(
             measured=lambda r: {
                 "smallest pair, rho = 0": r.smallest,

@@ -65,7 +65,7 @@ class ParameterCounts:
 
         seed: int = 0
 
-    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}  # noqa: RUF012
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
     @staticmethod
     def run(cfg: Config) -> CountResult:
@@ -102,7 +102,7 @@ class ParameterCounts:
             log_y=True,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.params.table1": Rule(
             measured=lambda r: {
                 "published entries that differ": float((r.published != r.counted).sum()),

@@ -34,7 +34,7 @@ class ProbeEquivalence:
         n_images: int = 5000
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(dataset="photos", n_images=60),
         "desk": Config(),
         "paper": Config(n_images=60_000),
@@ -67,7 +67,7 @@ class ProbeEquivalence:
             y="sum of inner products",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.probe.equivalence": Rule(
             measured=lambda r: {"largest deviation": r.deviation}, reproduced=lambda r: r.deviation < 1e-6
         )

@@ -64,7 +64,7 @@ class Probes:
         n_random: int = 3
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, depth=3, random_depth=10, n_train=40, n_test=20, steps=4),
         "desk": Config(),
         "paper": Config(
@@ -116,7 +116,7 @@ class Probes:
             at=range(len(shown)),
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig5.probe_random": Rule(
             measured=lambda r: {
                 f"layer {i}": float(r.random[i])

@@ -44,7 +44,7 @@ class Residual:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE_FCN, blocks=(1, 2)),
         "desk": Config(),
         "paper": Config(base=PAPER_FCN, n_seeds=3),
@@ -80,7 +80,7 @@ class Residual:
             at=result.blocks,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig41.residual": Rule(
             measured=lambda r: {
                 **{f"residual, {b}": float(v.mean()) for b, v in zip(r.blocks, r.residual, strict=True)},

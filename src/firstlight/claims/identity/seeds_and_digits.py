@@ -37,7 +37,7 @@ class SeedsAndDigits:
         n_seeds: int = 3
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE, depths=(1, 3), digits=("coffee", "rocket"), n_seeds=2),
         "desk": Config(),
         "paper": Config(base=PAPER),
@@ -68,7 +68,7 @@ class SeedsAndDigits:
             at=result.depths,
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig36.seeds": Rule(
             measured=lambda r: {
                 **{f"sd, {d} layers": float(v.std()) for d, v in zip(r.depths, r.by_depth, strict=True)},

@@ -65,7 +65,7 @@ class SeveralImages:
         n_seeds: int = 2
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(base=SMOKE_FCN, convolutional=SMOKE, cnn_depth=2),
         "desk": Config(),
         "paper": Config(base=PAPER_FCN, convolutional=PAPER, depth=10, cnn_depth=24, n_seeds=3),
@@ -107,7 +107,7 @@ class SeveralImages:
             y="R squared",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig38.two_three": Rule(
             measured=lambda r: {
                 "R2, deep, 2 images": float(r.deep_two.mean()),

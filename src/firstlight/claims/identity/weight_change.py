@@ -52,7 +52,7 @@ class WeightChange:
         fcn_depth: int = 12  # eleven hidden layers
         seed: int = 0
 
-    scales = {  # noqa: RUF012
+    scales = {
         "smoke": Config(cnn=SMOKE, depths=(2, 3), fcn=SMOKE_FCN, fcn_depth=6),
         "desk": Config(),
         "paper": Config(cnn=PAPER, depths=(10, 20), fcn=PAPER_FCN),
@@ -82,7 +82,7 @@ class WeightChange:
             y="|W - W0| / |W0|",
         )
 
-    rules = {  # noqa: RUF012
+    rules = {
         "id.fig19.weight_change": Rule(
             measured=lambda r: {
                 "CNN, fewer layers: top": float(r.shallow[-1]),
