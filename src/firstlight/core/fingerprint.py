@@ -116,10 +116,12 @@ def _imports(name: str) -> tuple[str, ...]:
 @cache
 def _defining(module: str, name: str) -> str:
     """The module that ``from module import name`` really reaches: a submodule, or what a package re-exports."""
-    if module.split(".")[0] != ROOT or module in REGISTRIES:
+    if module.split(".")[0] != ROOT:
         return module
     if _is_module(f"{module}.{name}"):
         return f"{module}.{name}"
+    if module in REGISTRIES:
+        return module
     tree = _source(module)
     for node in tree.body if tree is not None and _is_package(module) else ():
         if (
