@@ -8,8 +8,8 @@ from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.linearized.common import (
     DESK,
+    DESK_CIFAR,
     DESK_FEW,
-    DESK_HARD,
     PAPER,
     PUBLISHED_WIDTHS,
     SMOKE,
@@ -55,10 +55,9 @@ class WideLinearNarrowNetwork(Study):
         """Pairs on CIFAR-10 and on digits, trained for other studies too, and on few digits beside kernels."""
 
         plan: Plan = DESK
-        hard: Plan = DESK_HARD
+        photographs: Plan = DESK_CIFAR
         few: Plan = DESK_FEW
-        objects: str = "cifar10"
-        object_widths: tuple[float, ...] = (0.5, 1, 2)
+        object_widths: tuple[float, ...] = (0.5, 1)
         digit_widths: tuple[float, ...] = (0.25, 4)
         few_widths: tuple[float, ...] = (0.5, 1, 2)
         depth: int = 3  # of the kernels
@@ -67,12 +66,12 @@ class WideLinearNarrowNetwork(Study):
 
     scales = {
         "smoke": Config(
-            plan=SMOKE, hard=SMOKE, few=replace(SMOKE, solve=True), objects="photos", object_widths=(0.5, 1),
+            plan=SMOKE, photographs=SMOKE, few=replace(SMOKE, solve=True), object_widths=(0.5, 1),
             few_widths=(0.25, 1), digit_widths=(0.25, 1), depth=2,
         ),
         "desk": Config(),
         "paper": Config(
-            plan=PAPER, hard=PAPER, object_widths=PUBLISHED_WIDTHS, digit_widths=PUBLISHED_WIDTHS,
+            plan=PAPER, photographs=cifar_plan(PAPER), object_widths=PUBLISHED_WIDTHS, digit_widths=PUBLISHED_WIDTHS,
             few_widths=PUBLISHED_WIDTHS,
         ),
     }  # fmt: skip
@@ -80,7 +79,7 @@ class WideLinearNarrowNetwork(Study):
     @classmethod
     def run(cls, cfg: Config) -> Measured:
         """Pairs on three sets of images, then the kernels."""
-        objects = cifar_plan(cfg.hard, cfg.objects)
+        objects = cfg.photographs
         few = pairs_by_width("few digits", cfg.few, cfg.few_widths, seed=cfg.seed)
         cntk, convrfm = kernel_lines(cfg.few.task, seed=cfg.seed, depth=cfg.depth, size=cfg.size)
         return {

@@ -8,6 +8,7 @@ from firstlight.claims.linearized.common import (
     BINARY_WIDTHS,
     DESK,
     DESK_BINARY,
+    DESK_CIFAR,
     DESK_FEW,
     DESK_HARD,
     NIGHT,
@@ -25,7 +26,7 @@ from firstlight.claims.linearized.common import (
     readings,
 )
 from firstlight.claims.linearized.pairs import Plan
-from firstlight.claims.quantities import Quantity, at_end, value
+from firstlight.claims.quantities import Quantity, at_end, lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
 from firstlight.figures import Dots, Figure, dots
@@ -67,26 +68,27 @@ class GapByTask(Study):
         hard: Plan = DESK_HARD
         few: Plan = DESK_FEW  # at width 1
         binary: Plan = DESK_BINARY
-        objects: str = "cifar10"
-        widths: tuple[float, ...] = (0.25, 0.5, 1, 2, 4)
-        shifted_widths: tuple[float, ...] = (0.25, 1, 2)
-        object_widths: tuple[float, ...] = (0.5, 1, 2)
+        photographs: Plan = DESK_CIFAR
+        widths: tuple[float, ...] = (0.25, 1, 4)
+        shifted_widths: tuple[float, ...] = (0.25, 1)
+        object_widths: tuple[float, ...] = (0.5, 1)
         binary_widths: tuple[float, ...] = BINARY_WIDTHS
         seed: int = 0
 
     scales = {
         "smoke": Config(
-            plan=SMOKE, hard=SMOKE, few=replace(SMOKE, solve=True), binary=SMOKE_BINARY, objects="photos",
+            plan=SMOKE, hard=SMOKE, few=replace(SMOKE, solve=True), binary=SMOKE_BINARY, photographs=SMOKE,
             widths=(0.25, 1), shifted_widths=(0.25, 1), object_widths=(0.5, 1), binary_widths=(0.17, 0.35),
         ),
         "desk": Config(),
         # 0.65 CPU hours for each x1, half for x1/4; 3 a seed, and those of the binary tables
         "night": Config(
-            plan=NIGHT, hard=NIGHT, binary=NIGHT_BINARY, widths=(0.25, 1), shifted_widths=(0.25, 1),
-            object_widths=(0.5, 1), binary_widths=(0.57, 1, 2),
+            plan=NIGHT, hard=NIGHT, photographs=cifar_plan(NIGHT), binary=NIGHT_BINARY, widths=(0.25, 1),
+            shifted_widths=(0.25, 1), object_widths=(0.5, 1), binary_widths=(0.57, 1, 2),
         ),
         "paper": Config(
-            plan=PAPER, hard=PAPER, binary=PAPER_BINARY, widths=PUBLISHED_WIDTHS, shifted_widths=PUBLISHED_WIDTHS,
+            plan=PAPER, hard=PAPER, photographs=cifar_plan(PAPER), binary=PAPER_BINARY,
+            widths=PUBLISHED_WIDTHS, shifted_widths=PUBLISHED_WIDTHS,
             object_widths=PUBLISHED_WIDTHS, binary_widths=PUBLISHED_WIDTHS,
         ),
     }  # fmt: skip
@@ -94,11 +96,11 @@ class GapByTask(Study):
     @classmethod
     def run(cls, cfg: Config) -> Measured:
         """Every pair is kept, so that studies share them."""
-        photographs, few_photographs = (cifar_plan(plan, cfg.objects) for plan in (cfg.hard, cfg.few))
+        few_photographs = cifar_plan(cfg.few, cfg.photographs.task.data)
         sweeps = {
             "digits": (cfg.plan, cfg.widths, 0),
             "shifted digits": (cfg.hard, cfg.shifted_widths, SHIFT),
-            "CIFAR-10": (photographs, cfg.object_widths, 0),
+            "CIFAR-10": (cfg.photographs, cfg.object_widths, 0),
             "zero or not": (cfg.binary, cfg.binary_widths, 0),
             "shifted zero or not": (cfg.binary, cfg.binary_widths, SHIFT),
             "few digits": (cfg.few, (1,), 0),
@@ -172,11 +174,13 @@ class GapByTask(Study):
             reduced=value("gap on CIFAR-10", at=1) > 0.03,
             null=value("exact gap on few of CIFAR-10", at=1) > 0,
             note="published gaps 0.2022 at x1 and 0.1317 at x60; rate divided by ten three times, as published; "
-            f"{SEARCHED}; the null asks whether a gap is left when the linear model is solved exactly",
+            f"{SEARCHED}, and trained for 24 epochs where the first ledger had 8, after which they knew 37 % of their "
+            "own training images; the null asks whether a gap is left when the linear model is solved exactly",
             change=Change("the reduced rule was about x1/2 and asked nothing of the training"),
         ),
         Rule(
             claim="lin.width_effect",
+            requires=lowest("training accuracy of the network on zero or not") > 0.95,
             effect=all_of(
                 *(gain("linearised", task) > 3 * gain("network", task) for task in TASKS), GAINS_ON_BINARY
             ),
@@ -187,6 +191,11 @@ class GapByTask(Study):
         ),
         Rule(
             claim="lin.difficulty",
+            requires=all_of(
+                value("training accuracy of the network on digits", at=1) > 0.9,
+                value("training accuracy of the network on shifted digits", at=1) > 0.9,
+                value("training accuracy of the network on CIFAR-10", at=1) > 0.6,
+            ),
             effect=all_of(
                 value("gap on digits", at=1) < value("gap on shifted digits", at=1),
                 value("gap on digits", at=1) < value("gap on CIFAR-10", at=1),

@@ -62,7 +62,7 @@ class GapOnDigits(Study):
 
         plan: Plan = DESK
         few: Plan = DESK_FEW  # at width 1
-        widths: tuple[float, ...] = (0.25, 0.5, 1, 2, 4)
+        widths: tuple[float, ...] = (0.25, 1, 4)
         all_digits: Task = ALL_DIGITS  # for logistic regression
         iterations: int = 100  # of L-BFGS
         seed: int = 0

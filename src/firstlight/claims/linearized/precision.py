@@ -31,7 +31,7 @@ class DoublePrecision(Study):
         """Pairs by width, from the same numbers in either precision."""
 
         plan: Plan = FEW
-        widths: tuple[float, ...] = (0.25, 1)
+        widths: tuple[float, ...] = (0.25, 0.5)
         seed: int = 0
 
     scales = {

@@ -21,7 +21,7 @@ from firstlight.figures import Curve, Figure, curves
 from firstlight.models import ModelSpec, linearize
 from firstlight.training import Recipe, geometric_steps, train
 
-ZERO_OR_NOT = Task(n=500, n_valid=100, n_test=200, binary=True)
+ZERO_OR_NOT = Task(n=300, n_valid=100, n_test=200, binary=True)
 OTHER = 1000  # added to the seed of the second network
 DISTANCE, MEANS, NETWORKS = "distance of outputs", "distance of mean outputs", "distance of two networks"
 CLOSER = at_end(DISTANCE, end="last") < at_end(DISTANCE, end="first")
