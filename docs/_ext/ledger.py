@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -28,8 +29,8 @@ def rows_of(folder: Path, theme: str, topics: list[str]) -> list[tuple[Claim, di
 
 def counts(verdicts: list[str]) -> str:
     """Verdicts in words, the good ones first."""
-    found = Counter(verdicts)
-    return ", ".join(f"{found[name]} {name}" for name in VERDICTS if found[name])
+    times = Counter(verdicts)
+    return ", ".join(f"{times[name]} {name}" for name in VERDICTS if times[name])
 
 
 class LedgerTable(SphinxDirective):
@@ -60,9 +61,9 @@ class Verdicts(SphinxDirective):
         """Build the table."""
         rows = []
         for theme in THEMES:
-            found = Counter(row["verdict"] for _, row in rows_of(_folder(self), theme, []))
-            cells = [[_text(str(found[name]))] for name in VERDICTS]
-            rows.append([[_text(theme.replace("_", " "))], [_text(str(found.total()))], *cells])
+            times = Counter(row["verdict"] for _, row in rows_of(_folder(self), theme, []))
+            cells = [[_text(str(times[name]))] for name in VERDICTS]
+            rows.append([[_text(theme.replace("_", " "))], [_text(str(times.total()))], *cells])
         return [_table(["theme", "claims", *VERDICTS], rows, (30, 14, 14, 14, 14, 14))]
 
 
@@ -75,11 +76,25 @@ def _folder(directive: SphinxDirective) -> Path:
 
 def _claim(claim: Claim) -> list[nodes.Node]:
     source = f"{claim.paper}, {claim.source}. Reported: {claim.reported_text}."
+    errata = [_errata(claim.errata)] if claim.errata else []
     return [
         nodes.paragraph("", "", nodes.literal(claim.id, claim.id)),
         _text(claim.statement),
         _text(source, "ledger-source"),
+        *errata,
     ]
+
+
+def _errata(numbers: tuple[str, ...]) -> nodes.paragraph:
+    """Links to the entries of docs/errata.md that a claim depends on."""
+    line = nodes.paragraph("", "Errata: ", classes=["ledger-source"])
+    for number in numbers:
+        link = addnodes.pending_xref(
+            "", refdomain="std", reftype="ref", reftarget=number.lower(), refexplicit=True, refwarn=True
+        )
+        link += nodes.inline(number, number)
+        line += [link, nodes.Text("." if number == numbers[-1] else ", ")]
+    return line
 
 
 def _numbers(row: dict[str, Any]) -> list[nodes.Node]:

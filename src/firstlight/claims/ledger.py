@@ -13,6 +13,7 @@ from firstlight.core.files import whole_file
 from firstlight.store import Run
 
 VERDICTS = ("reproduced", "partly", "not reproduced", "not run")
+"""Every verdict that the ledger may give on a claim."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from firstlight.claims.catalogue import all_claims
 from firstlight.core.registry import Registry
 
 SCALES = ("smoke", "desk", "paper")
+"""How large a study is run: in seconds for the tests, in minutes on two cores, as published."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +65,7 @@ class Study:
 
 
 STUDIES: Registry[Study] = Registry("study")
+"""All studies by name, ``theme/file``."""
 ABSENT: dict[str, str] = {}
 """Claims that no study can serve here, with the reason."""
 

@@ -18,7 +18,7 @@ SMOKE = IdentityTask(dataset="photos", image_size=8, width=4, kernel=3, steps=4,
 SMOKE_FCN = dataclasses.replace(SMOKE, family="fcn", width=16)
 
 DESK = IdentityTask()
-"""FEASIBILITY.md: 14 x 14, 32 channels, default initialisation, Adam at 1e-3, stop at MSE 1e-3."""
+"""Small enough for a desk: 14 x 14, 32 channels, default initialisation, Adam at 1e-3, stop at MSE 1e-3."""
 
 DESK_28 = IdentityTask(image_size=28, width=16, steps=1500, stop_below=1e-4)
 """Full digits with few channels, for what shallow networks do."""
