@@ -205,3 +205,9 @@ def test_papers_and_version_agree_everywhere():
     assert set(re.findall(r"^@\w+\{(\w+),", bibliography, re.MULTILINE)) == papers
     assert set(re.findall(r"^    title: (\w+)$", citation, re.MULTILINE)) == papers
     assert f"\nversion: {firstlight.__version__}\n" in citation
+
+
+def test_the_map_shows_every_layer():
+    drawing = (DOCS / "images" / "layers.svg").read_text(encoding="utf-8")
+    layers = {folder.parent.name for folder in (ROOT / "src" / "firstlight").glob("*/__init__.py")}
+    assert layers <= set(re.findall(r'class="name"[^>]*>(\w+)<', drawing))
