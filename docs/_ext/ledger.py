@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -39,8 +40,8 @@ def rows_of(folder: Path, theme: str, topics: list[str]) -> list[tuple[Claim, li
     for claim in select(theme):
         if topics and claim.topic not in topics:
             continue
-        found = [recorded[scale][claim.id] for scale in SHOWN if claim.id in recorded[scale]]
-        rows.append((claim, found or [entry_not_run(claim, scale="desk", reason="not recorded yet")]))
+        entries = [recorded[scale][claim.id] for scale in SHOWN if claim.id in recorded[scale]]
+        rows.append((claim, entries or [entry_not_run(claim, scale="desk", reason="not recorded yet")]))
     return rows
 
 
@@ -120,11 +121,25 @@ def _folder(directive: SphinxDirective) -> Path:
 
 def _claim(claim: Claim) -> list[nodes.Node]:
     source = f"{claim.paper}, {claim.source}. Reported: {claim.reported_text}."
+    errata = [_errata(claim.errata)] if claim.errata else []
     return [
         nodes.paragraph("", "", nodes.literal(claim.id, claim.id)),
         _text(claim.statement),
         _text(source, "ledger-source"),
+        *errata,
     ]
+
+
+def _errata(numbers: tuple[str, ...]) -> nodes.paragraph:
+    """Links to the entries of docs/errata.md that a claim depends on."""
+    line = nodes.paragraph("", "Errata: ", classes=["ledger-source"])
+    for number in numbers:
+        link = addnodes.pending_xref(
+            "", refdomain="std", reftype="ref", reftarget=number.lower(), refexplicit=True, refwarn=True
+        )
+        link += nodes.inline(number, number)
+        line += [link, nodes.Text("." if number == numbers[-1] else ", ")]
+    return line
 
 
 def _numbers(found: list[Entry]) -> list[nodes.Node]:

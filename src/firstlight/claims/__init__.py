@@ -1,4 +1,7 @@
-"""Every checkable statement of the papers, and the studies that judge them."""
+"""Every checkable statement of the papers, and the studies that judge them.
+
+Numbers such as E-61 in claims, notes and comments are entries of docs/errata.md.
+"""
 
 import importlib
 import pkgutil

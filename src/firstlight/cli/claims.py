@@ -51,7 +51,7 @@ def list_claims(*, theme: str | None = None, json: bool = False) -> None:
 
 @app.command
 def show(id: str) -> None:
-    """Show one claim in full.
+    """Show one claim in full. The numbers under `errata` are explained in docs/errata.md.
 
     Parameters
     ----------

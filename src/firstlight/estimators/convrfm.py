@@ -127,21 +127,37 @@ def _print(found: Round) -> None:
 
 
 _PARAMETERS = """
+
     Parameters
     ----------
-    family, depth, size, readout, padding, stride, bias_variance, bandwidth, image_shape, precision, n_jobs : as
-        for :class:`CNTKClassifier`.
-    rounds : updates of the metric M; round 0 is the plain kernel.
-    ridges : grid, relative to the largest entry of the training kernel.
-    agop_images : gradients at so many training images; all by default.
-    patience : stop after so many rounds without a better validation error; None does all.
-    validation : share of the training images that chooses round and ridge, by squared error. Give `X_val` and
-        `y_val` to :meth:`fit` instead to choose by other images.
-    refit : solve with the chosen metric and ridge on all training images.
-    random_state : of the split and of `agop_images`.
-    verbose : print every round, and show progress bars on a terminal.
+    family, depth, size, readout, padding, stride, bias_variance, bandwidth, image_shape, precision, n_jobs
+        As for :class:`CNTKClassifier`.
+    rounds : int, default 5
+        Updates of the metric M; round 0 is the plain kernel.
+    ridges : sequence of float, default RIDGES
+        Ridges to try, relative to the largest entry of the training kernel.
+    agop_images : int, optional
+        Number of training images at which gradients are taken. None takes all.
+    patience : int or None, default 1
+        Stop after this many rounds without a lower validation error. None runs all rounds.
+    validation : float, default 0.2
+        Share of the training images that chooses round and ridge, by squared error. Give `X_val` and `y_val`
+        to :meth:`fit` instead to choose by other images.
+    refit : bool, default True
+        Solve again with the chosen metric and ridge on all training images.
+    random_state : int, default 0
+        Seed of the split and of the choice of `agop_images`.
+    verbose : bool, default False
+        Print every round, and show progress bars on a terminal.
+"""
 
-    Fitted: `metric_`, `ridge_`, `rounds_` (one :class:`firstlight.kernels.Round` each), `best_round_`.
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    metric_, ridge_
+        The metric M and the ridge that were chosen.
+    rounds_, best_round_
+        One :class:`firstlight.kernels.Round` for each round, and the index of the best.
 """
 
 
@@ -160,7 +176,7 @@ class _RFMClassifier(KernelClassifier, _LearnedKernel):
 class ConvRFMClassifier(_RFMClassifier):
     """Classification with a convolutional kernel whose metric on patches is learned."""
 
-    __doc__ += _PARAMETERS
+    __doc__ += _PARAMETERS + _ATTRIBUTES
 
     def fit(
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
@@ -175,7 +191,7 @@ class ConvRFMClassifier(_RFMClassifier):
 class ConvRFMRegressor(KernelRegressor, _LearnedKernel):
     """Regression with a convolutional kernel whose metric on patches is learned."""
 
-    __doc__ += _PARAMETERS
+    __doc__ += _PARAMETERS + _ATTRIBUTES
 
     def fit(self, X: Any, y: Any, *, listen: Callable[[Round], None] | None = None) -> "ConvRFMRegressor":
         """Alternate ridge regression and gradient outer products; keep the best round."""
@@ -194,13 +210,17 @@ class DeepConvRFMClassifier(_RFMClassifier):
 
     __doc__ += (
         _PARAMETERS
-        + """
-    filters : random filters per layer.
-    layers : feature layers at most; `depth - 1` by default, so that the last kernel has one layer.
-    activation : "relu" or "none".
-
-    Fitted also: `layers_` (the :class:`firstlight.kernels.Rounds` of every depth), `filters_`.
-    """
+        + """    filters : int, default 64
+        Number of random filters per layer.
+    layers : int, optional
+        Maximum number of feature layers. None takes `depth - 1`, so that the last kernel has one layer.
+    activation : {'relu', 'none'}, default 'relu'
+        Applied between feature layers.
+"""
+        + _ATTRIBUTES
+        + """    layers_, filters_
+        The :class:`firstlight.kernels.Rounds` of every depth, and the filters of every feature layer.
+"""
     )
 
     @no_type_check  # scikit-learn: nothing is checked before `fit`

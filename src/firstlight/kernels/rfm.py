@@ -20,6 +20,7 @@ from firstlight.kernels.ridge import check_ridge
 from firstlight.kernels.spec import Kernel
 
 RIDGES = (1e-8, 1e-5, 1e-3)
+"""Ridges that are tried by default."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,6 +166,7 @@ class PatchKernel:
 
 
 Kernel = ConvKernel | PatchKernel
+"""Any kernel on images: ``ConvKernel | PatchKernel``."""
 
 
 def check_metric(metric: Float[Tensor, "d d"] | None, kernel: Kernel, channels: int) -> None:

@@ -70,7 +70,7 @@ def identity_layer(examples: Float[Tensor, "n d"], *, initial: Float[Tensor, "d 
 
     References
     ----------
-    .. [1] IdentityCrisis, theorem 1; several examples by their projector (SPEC 13.2).
+    .. [1] IdentityCrisis, theorem 1; several examples by their projector.
     """
     inside = span_projector(examples)
     eye = torch.eye(len(inside), dtype=torch.float64)

@@ -24,7 +24,7 @@ PUBLISHED = (
 TEXT = (("fcn", 2, 2048, 0, 3_211_264), ("fcn", 4, 784, 0, 2_458_624))
 LAYER = 26_214_400  # one 5x5 layer of 1024 channels
 
-# the factors of SPEC 13.6, where formula and built network must agree
+# depths, widths and filter sizes that the paper varies, for which formula and built network must agree
 FCN_DEPTHS, FCN_WIDTHS = (1, 2, 4, 6, 10, 12), (784, 2048, 16_384)
 CNN_DEPTHS, CNN_WIDTHS = (1, 3, *range(5, 18), 19, 20, 24), (3, 128, 1024)
 KERNELS = (5, 7, 9, 13, 17, 25, 29, 57)

@@ -181,7 +181,7 @@ class Eigenvectors(Result):
         "features" or "gradients".
     values : Tensor of shape (m,)
         By decreasing size, as shares of the trace.
-    vectors : Tensor of shape (m, *shape)
+    vectors : Tensor of shape (m, ...)
         Orthonormal, each in the shape of a filter of the layer.
     constant : Tensor of shape (m,)
         Share of each vector's norm that answers a flat patch, channel by channel; an edge detector has

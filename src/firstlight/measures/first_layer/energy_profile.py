@@ -19,7 +19,7 @@ from firstlight.measures.first_layer.first_convolution import (
     spread_groups,
 )
 
-N_IMAGES = 10_000  # ample for a patch basis (SPEC 2.1)
+N_IMAGES = 10_000  # ample for a patch basis
 N_NULLS = 32
 
 

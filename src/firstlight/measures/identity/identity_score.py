@@ -18,7 +18,7 @@ VERDICTS = ("identity", "edge detector", "constant", "noise", "none")
 
 COPIES = 0.9  # claim id.fig3.shallow_cnn: Pearson to the identity on unseen digits
 MEMORISES = 0.8  # claim id.fig3.deep_cnn: Pearson to the constant, and above that to the identity
-FOLLOWS_EDGES = 0.5  # SPEC 11, edge score: Pearson with the Sobel magnitude
+FOLLOWS_EDGES = 0.5  # Pearson with the Sobel magnitude
 IS_BLURRED = 0.5  # claim id.fig3.edge_detector: an input seen through at all correlates above this
 IS_NOISE = 0.1  # claim id.fig2.shallow_fcn: both cosines at rho = 0 below this
 

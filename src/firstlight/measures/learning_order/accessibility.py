@@ -160,7 +160,7 @@ class AccessibilityRecorder:
 
         Parameters
         ----------
-        outputs : Tensor of shape (b, *k)
+        outputs : Tensor of shape (b, ...)
             Of the batch.
         index : integer Tensor of shape (b,)
             Which examples they belong to.

@@ -74,7 +74,7 @@ def ntk_gram(
 
     References
     ----------
-    .. [1] Linearized, section 2. Rows in the order of SPEC 12.1.
+    .. [1] Linearized, section 2. Rows run over the images, and for each image over its outputs.
 
     Examples
     --------

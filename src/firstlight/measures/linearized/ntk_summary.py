@@ -24,7 +24,7 @@ def effective_rank(spectrum: Float[Tensor, " r"] | Float[Tensor, "a b"]) -> floa
 
     References
     ----------
-    .. [1] Linearized, section 3; which matrix is meant is erratum E-84 of our notes.
+    .. [1] Linearized, section 3; which matrix is meant is erratum E-84.
 
     Examples
     --------
