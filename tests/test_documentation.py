@@ -10,7 +10,7 @@ import pytest
 
 import firstlight
 from api_surface import surface
-from firstlight.claims import THEMES, all_claims
+from firstlight.claims import THEMES, Evidence, all_claims, judge
 from firstlight.cli.main import app
 from firstlight.core.registry import Registry
 
@@ -175,11 +175,10 @@ def test_the_study_of_the_guide_is_judged(monkeypatch):
     monkeypatch.setattr(studies, "STUDIES", Registry("study"))
     exec(compile(code, name_of(page), "exec"), {"__name__": "firstlight.claims.first_layer.mixing"})
     made = studies.STUDIES["first_layer/mixing"]
-    result = made.body.run(made.config("smoke"))
-    rule = made.body.rules["profile.invariance"]
-    assert rule.reproduced(result)
-    assert rule.null(result)["unrelated filters"] > 0.1
-    assert made.body.figure(result).title
+    evidence = Evidence.of({0: made.run(made.config("smoke"))})
+    judgement = judge(made.rule_of("profile.invariance"), evidence, exact=True)
+    assert (judgement.verdict, judgement.null_verdict) == ("reproduced", "beyond")
+    assert made.figure(evidence).title
 
 
 def test_theme_pages_show_every_claim_once():
