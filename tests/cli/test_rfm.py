@@ -7,6 +7,7 @@ import torch
 
 from firstlight.cli.rfm import predict, rfm
 from firstlight.core.errors import InvalidInput
+from firstlight.core.layout import ALIGNMENT
 from firstlight.data.synthetic import bars_in_noise
 from firstlight.estimators import ConvRFMClassifier, DeepConvRFMClassifier, load_machine, save_machine
 
@@ -31,6 +32,11 @@ def test_a_saved_machine_predicts_as_before(kind, tmp_path):
     machine = kind(depth=2, rounds=1).fit(data.x, data.y.numpy())
     again = load_machine(save_machine(machine, tmp_path / "saved"))
     assert (again.decision_function(data.x) == machine.decision_function(data.x)).all()
+    for name in ("x_fit_", "dual_coef_", "metric_"):
+        assert getattr(again, name).stride() == getattr(machine, name).stride()
+        assert (
+            getattr(again, name).data_ptr() % ALIGNMENT == getattr(machine, name).data_ptr() % ALIGNMENT == 0
+        )
     with pytest.raises(InvalidInput, match="must not exist"):
         save_machine(machine, tmp_path / "saved")
 

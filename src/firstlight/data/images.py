@@ -46,6 +46,9 @@ class ImageData:
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # worker processes receive images row by row, so they are kept that way here too; the address is
+        # left alone, for a copy would undo the memory map that the processes share
+        object.__setattr__(self, "x", self.x.contiguous())
         if self.x.ndim != 4 or self.x.shape[0] == 0:
             raise InvalidInput(f"`x` must hold images as n c h w with n > 0; got {tuple(self.x.shape)}.")
         if self.y.shape != self.x.shape[:1]:

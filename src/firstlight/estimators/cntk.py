@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
+from firstlight.core.layout import canonical
 from firstlight.estimators.machine import KernelClassifier, KernelMachine, KernelRegressor, no_type_check
 from firstlight.kernels import ridge_solution, scaled_gram
 
@@ -45,8 +46,9 @@ class _FixedKernel(KernelMachine):
         inner, self.scale_ = scaled_gram(
             images, kernel=self.kernel_, dtype=self._dtype(images), n_jobs=self.n_jobs, show=False
         )
-        self.x_fit_ = images
-        self.dual_coef_ = ridge_solution(inner, targets, self.ridge)
+        # solvers return columns one after another, a saved machine comes back row by row
+        self.x_fit_ = canonical(images)
+        self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge))
 
 
 _PARAMETERS = """

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput, unknown_name
+from firstlight.core.layout import canonical
 from firstlight.estimators.images import new_images, one_hot
 from firstlight.estimators.machine import (
     KernelClassifier,
@@ -101,8 +102,9 @@ class _LearnedKernel(KernelMachine):
             images, kernel=self.kernel_, metric=self.metric_, dtype=self._dtype(images),
             n_jobs=self.n_jobs, show=None if self.verbose else False,
         )  # fmt: skip
-        self.x_fit_ = images
-        self.dual_coef_ = ridge_solution(inner, targets, self.ridge_)
+        # solvers return columns one after another, a saved machine comes back row by row
+        self.x_fit_ = canonical(images)
+        self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge_))
 
     def _fit(
         self,
@@ -279,7 +281,8 @@ class DeepConvRFMClassifier(_RFMClassifier):
     def _drawn(self, chosen: Round, images: Tensor, layer: int) -> Tensor:
         side = self.kernel_.size
         seed = self.random_state * 1000 + layer
-        return random_filters(chosen.metric, self.filters, seed=seed, shape=(images.shape[1], side, side))
+        shape = (images.shape[1], side, side)
+        return canonical(random_filters(chosen.metric, self.filters, seed=seed, shape=shape))
 
     def _layer(self, images: Tensor, filters: Tensor) -> Tensor:
         alone = filters.shape[-1] == 1

@@ -8,6 +8,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.layout import canonical
 
 Shape = tuple[int, int, int]
 
@@ -53,7 +54,8 @@ def new_images(estimator: Any, X: Any) -> Tensor:
 
 
 def _images(rows: np.ndarray, shape: Shape) -> Tensor:
-    return torch.from_numpy(np.array(rows, dtype=np.float64)).reshape(len(rows), *shape)
+    # NumPy puts arrays wherever there is room, which would decide the last bits of predictions
+    return canonical(torch.from_numpy(np.array(rows, dtype=np.float64, order="C"))).reshape(len(rows), *shape)
 
 
 def one_hot(codes: np.ndarray, n: int) -> Tensor:

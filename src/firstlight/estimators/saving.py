@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.files import whole_folder
+from firstlight.core.layout import canonical
 from firstlight.estimators.cntk import CNTKClassifier
 from firstlight.estimators.convrfm import ConvRFMClassifier, DeepConvRFMClassifier
 from firstlight.estimators.machine import KernelClassifier
@@ -51,7 +52,7 @@ def load_machine(folder: Path) -> KernelClassifier:
     """Read what :func:`save_machine` wrote."""
     try:
         words = json.loads((folder / WORDS).read_text())
-        tensors = load_file(folder / NUMBERS)
+        tensors = {name: canonical(tensor) for name, tensor in load_file(folder / NUMBERS).items()}
         parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in words["parameters"].items()}
         machine: Any = TYPES[words["type"]](**parameters)
         machine.kernel_ = kernel_from(words["kernel"])

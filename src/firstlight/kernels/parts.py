@@ -63,7 +63,8 @@ def gram_in_parts(
     shape = (len(x), len(x if z is None else z))
     if out is not None and out.shape != shape:
         raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
-    target = np.empty(shape) if out is None else out
+    # memory from torch, which is aligned: products with the matrix do not depend on where it happens to lie
+    target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
     blocks = list(_blocks(shape, part, symmetric=z is None))
     compute = partial(_part, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype, part=part)
     missing = [block for block in blocks if not _file(folder, block).exists()]

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from firstlight.core.errors import StoreProblem
+from firstlight.core.layout import canonical
 from firstlight.core.result import Result
 
 
@@ -58,13 +59,16 @@ def _encode(value: Any, path: str, arrays: dict[str, torch.Tensor]) -> Any:
 
 
 def decode(tree: Any, arrays: dict[str, torch.Tensor]) -> Any:
-    """Rebuild what :func:`encode` took apart. Only result types of this package are constructed."""
+    """Rebuild what :func:`encode` took apart. Only result types of this package are constructed.
+
+    Arrays are moved to addresses that new tensors have: a file places them wherever the one before ends.
+    """
     if isinstance(tree, list):
         return [decode(v, arrays) for v in tree]
     if not isinstance(tree, dict):
         return tree
     if "$array" in tree:
-        return arrays[tree["$array"]]
+        return canonical(arrays[tree["$array"]])
     if "$tuple" in tree:
         return tuple(decode(v, arrays) for v in tree["$tuple"])
     if "$float" in tree:
@@ -73,6 +77,17 @@ def decode(tree: Any, arrays: dict[str, torch.Tensor]) -> Any:
         fields = {k: decode(v, arrays) for k, v in tree["fields"].items()}
         return _result_type(tree["$result"])(**fields)
     return {k: decode(v, arrays) for k, v in tree.items()}
+
+
+def apart(arrays: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Give every array memory of its own: one array may have two names here, but not in a safetensors file."""
+    seen: set[int] = set()
+    separate = {}
+    for name, array in arrays.items():
+        place = array.untyped_storage().data_ptr()
+        separate[name] = array.clone() if place in seen else array
+        seen.add(place)
+    return separate
 
 
 def _result_type(reference: str) -> type[Result]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -20,7 +19,7 @@ from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.core.files import clear_disk_errors, sha256_of, whole_folder
 from firstlight.core.parallel import cpu_seconds
 from firstlight.core.version import NUMERICS
-from firstlight.store.encoding import decode, encode
+from firstlight.store.encoding import apart, decode, encode
 
 RUN, ARRAYS = "run.json", "arrays.safetensors"
 
@@ -112,7 +111,7 @@ class Store:
         """Write one run folder, whole or not at all."""
         tree, arrays = encode(result)
         with whole_folder(self.root / spec.id) as folder:
-            save_file(_apart(arrays), folder / ARRAYS)
+            save_file(apart(arrays), folder / ARRAYS)
             body = {
                 "id": spec.id,
                 "what": spec.what,
@@ -205,17 +204,6 @@ def _locked(path: Path) -> Iterator[None]:
     with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def _apart(arrays: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Give every array memory of its own: a result may hold one array under two names, the file format may not."""
-    seen: set[int] = set()
-    found = {}
-    for name, array in arrays.items():
-        place = array.untyped_storage().data_ptr()
-        found[name] = array.clone() if place in seen else array
-        seen.add(place)
-    return found
 
 
 def _canonical(value: Any) -> str:

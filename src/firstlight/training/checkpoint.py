@@ -11,13 +11,14 @@ from safetensors.torch import save_file
 from firstlight.core.errors import StoreProblem
 from firstlight.core.files import whole_file
 from firstlight.store import decode, encode
+from firstlight.store.encoding import apart
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
     """Write a nested dictionary of tensors and plain values."""
     tree, arrays = encode(state)
     with whole_file(path) as part:
-        save_file(arrays, part, metadata={"tree": json.dumps(tree)})
+        save_file(apart(arrays), part, metadata={"tree": json.dumps(tree)})
 
 
 def load_checkpoint(path: Path) -> dict[str, Any] | None:
@@ -44,3 +45,9 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -
     """Put back what :func:`optimiser_state` returned."""
     groups = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict({"state": {int(k): v for k, v in state.items()}, "param_groups": groups})
+    for weight, kept in optimiser.state.items():
+        for name, value in kept.items():
+            if isinstance(value, torch.Tensor) and value.shape == weight.shape:
+                # momenta lie in memory as their weight does, which may be transposed or channels last;
+                # a loop over two layouts may round otherwise than the vectorised one over a single layout
+                kept[name] = torch.empty_like(weight, dtype=value.dtype).copy_(value)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from firstlight.core.errors import Diverged, InvalidInput
+from firstlight.core.layout import canonical
 from firstlight.core.parallel import report_fraction
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
@@ -162,6 +163,9 @@ class _State:
         self.hits: list[float] = []
         self.stopped_early = False
         self._order: tuple[int, Tensor] | None = None
+        if recipe.batch_size is None or recipe.batch_size >= len(inputs):
+            # batches are copied anyway; the whole is used where it lies, in worker processes at any address
+            self.inputs, self.targets = canonical(inputs), canonical(targets)
 
     @property
     def finished(self) -> bool:
@@ -255,7 +259,7 @@ def predictions(
     mode = model.training
     model.eval()
     try:
-        blocks = [model(block) for block in torch.split(inputs, batch_size)]
+        blocks = [model(canonical(block)) for block in torch.split(inputs, batch_size)]
         return torch.cat([block if of is None else of(block) for block in blocks])
     finally:
         model.train(mode)

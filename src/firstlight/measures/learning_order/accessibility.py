@@ -39,6 +39,7 @@ class AccessibilityHistory(Result):
     n_examples: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.bits.shape[0] == 0 or self.bits.shape[1] == 0:
             raise InvalidInput(
                 "a history needs at least one network and one epoch. Call `record` each epoch."
