@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight import measures, models
+from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import sobel_magnitude
+from firstlight.measures import identity as measures
 from reference import identity as naive
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))

@@ -284,16 +284,13 @@ def test_the_model_is_left_as_it_was_also_when_the_data_raise(fails):
 def test_what_cannot_be_right_is_refused_by_layer_name():
     x = images()
 
-    class Standardised(nn.Conv2d):
+    class ByHand(nn.Linear):
         def forward(self, x):
-            weight = self.weight - self.weight.mean()
-            return functional.conv2d(x, weight, self.bias)
+            return x @ self.weight.T
 
-    strange = seeded(
-        lambda: nn.Sequential(Standardised(3, 4, 3), nn.Conv2d(4, 2, 3), nn.Flatten(), nn.Linear(12, 3))
-    )
-    assert "something else" in patch_agop(strange, x).skipped["0"]
-    with pytest.raises(InvalidInput, match="layer '0' cannot be measured: Standardised"):
+    strange = seeded(lambda: nn.Sequential(ByHand(6, 6), nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(40, 3)))
+    assert "ByHand applies no convolution" in patch_agop(strange, x).skipped["0"]
+    with pytest.raises(InvalidInput, match="layer '0' cannot be measured: no convolution or linear map"):
         patch_agop(strange, x, layers=["0"])
     with pytest.raises(InvalidInput, match=r"layer '2' must be a convolution.*it is Flatten"):
         patch_agop(strange, x, layers=["2"])

@@ -225,7 +225,7 @@ def _summaries(model: nn.Module, found: PatchAgop) -> tuple[LayerSummary, ...]:
     return tuple(
         LayerSummary(
             name=layer.name,
-            kind=type(model.get_submodule(layer.name)).__name__,
+            kind=layer.kind,
             shape=(layer.filters.shape[0] * layer.filters.shape[1], *layer.shape),
             n_weights=layer.filters.numel(),
         )

@@ -128,7 +128,6 @@ def patch_basis(
     images = data.x if isinstance(data, ImageData) else data
     images = images[:n_images]
     layer = first_convolution(model, images)
-    layer.geometry.positions(*images.shape[2:])
     seen = (block.detach().cpu() for block in inputs_of_first_convolution(model, images))
     return layer, patch_pca(seen, layer.geometry, center=center)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from firstlight._autograd.gradient_products import Gradients, add_product
 from firstlight._autograd.model_outputs import OutputName, demand_finite_weights, demand_one_image_at_a_time
-from firstlight._autograd.model_state import evaluating
+from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.weight_gradients import WeightGradients
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
@@ -64,7 +64,8 @@ def ntk_gram(
     Returns
     -------
     Tensor of shape (rows, columns)
-        In the precision of the model: use ``model.double()`` for float64, which small eigenvalues need.
+        In the precision of the model, at least float32: use ``model.double()`` for float64, which small
+        eigenvalues need.
         Symmetric to the bit without `other`.
 
     Notes
@@ -130,15 +131,22 @@ def jacobian(
     """
     if outputs == "trace":
         raise InvalidInput("`outputs` must be 'full' or a number for a Jacobian; got 'trace'.")
+    model = _prepared(model)
     x = _images(images, model, "images")
     with _reading(model, x, output) as reader:
         parts = reader.by_parameter(x, _cotangents(outputs, reader.n_outputs, x))
         return torch.cat([part.flatten(0, 1).flatten(1) for part in parts.values()], 1)
 
 
+def _prepared(model: nn.Module) -> nn.Module:
+    """The model in at least single precision, once it is known that it has gradients."""
+    demand_differentiable(model)
+    demand_finite_weights(model)
+    return in_full_precision(model)[0]
+
+
 @contextmanager
 def _reading(model: nn.Module, images: Tensor, output: OutputName) -> Iterator[WeightGradients]:
-    demand_finite_weights(model)
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
         demand_one_image_at_a_time(model, images[:2], output=output)
         yield WeightGradients(model, images, output=output)
@@ -158,6 +166,7 @@ def _grams(
 ) -> dict[str, Tensor]:
     if block is not None and block < 1:
         raise InvalidInput(f"`block` must be at least 1; got block={block}.")
+    model = _prepared(model)
     left = _images(images, model, "images")
     right = left if other is None else _images(other, model, "other")
     with _reading(model, left, output) as reader:
