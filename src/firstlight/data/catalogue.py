@@ -3,9 +3,7 @@
 import warnings
 from pathlib import Path
 
-from firstlight.core.archives import unpacked
 from firstlight.core.errors import DataUnavailable, InvalidInput
-from firstlight.core.fetching import torchvision_files
 from firstlight.data import sets
 from firstlight.data.cache import (
     cache_folder,
@@ -20,6 +18,8 @@ from firstlight.data.formats.folder import read_folder
 from firstlight.data.formats.npz import read_npz
 from firstlight.data.images import ImageData
 from firstlight.data.stored import Splits, StoredImages
+from firstlight.fetching.archives import unpacked
+from firstlight.fetching.packages import torchvision_files
 
 assert sets.__all__, "importing the sets fills the registry"
 

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from firstlight.core.environment import user_folder
 from firstlight.core.errors import InvalidInput
-from firstlight.core.fetching import NpmPackage, npm_files
 from firstlight.core.files import whole_file
 from firstlight.core.shapes import Images
+from firstlight.fetching.packages import NpmPackage, npm_files
 from firstlight.models.building import build
 from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
 from firstlight.models.loading import fill, load_weights
