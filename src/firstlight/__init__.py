@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
     from firstlight.measures.first_layer import profile_of
     from firstlight.measures.linearized import ntk_gram
-    from firstlight.models import build, linearize, load_weights
+    from firstlight.models import build, linearize, load_model, load_weights
     from firstlight.report import inspection_page, write_page
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "inspection_page",
     "linearize",
     "load",
+    "load_model",
     "load_weights",
     "ntk_gram",
     "patch_agop",
@@ -49,6 +50,7 @@ _WHERE = {
     "profile_of": "measures.first_layer",
     "build": "models",
     "linearize": "models",
+    "load_model": "models",
     "load_weights": "models",
     "inspection_page": "report",
     "write_page": "report",

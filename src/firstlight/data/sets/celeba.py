@@ -8,7 +8,7 @@ import torch
 from firstlight.core.errors import InvalidInput
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.finding import found_file
-from firstlight.data.formats.pictures import pictures
+from firstlight.data.formats.pictures import Decoding, pictures
 from firstlight.data.stored import Splits, StoredImages
 
 SIDE = 32
@@ -46,7 +46,7 @@ def read_celeba(folder: Path) -> Splits | None:
 
 
 def _split(paths: list[Path], names: tuple[str, ...], values: np.ndarray) -> StoredImages:
-    pixels = pictures(paths, label="reading faces", side=SIDE)
+    pixels, _ = pictures(paths, label="reading faces", decoding=Decoding(size=SIDE))
     x = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
     attributes = {name: torch.from_numpy(values[:, i].copy()) for i, name in enumerate(names)}
     return StoredImages(x, attributes[DEFAULT].long(), CLASSES, attributes)

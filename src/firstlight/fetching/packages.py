@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstlight.core.archives import unpack
 from firstlight.core.errors import DataUnavailable
 from firstlight.core.files import sha256_of
 from firstlight.core.progress import progress
+from firstlight.fetching.archives import unpack
 
 _POLL_SECONDS = 0.2
 _STALL_SECONDS = 180.0
