@@ -43,7 +43,7 @@ def test_the_ledger_shows_every_claim_with_its_numbers_figure_and_cost(entries, 
         assert f'id="claim-{entry.claim}"' in html
         assert entry.commit in html
     assert "CPU seconds" in html
-    assert html.count('class="plot"') == len({entry.study for entry in entries})
+    assert html.count('<svg class="figure"') == len({entry.study for entry in entries})
 
 
 def test_figures_of_runs_that_are_elsewhere_are_left_out(entries, tmp_path):

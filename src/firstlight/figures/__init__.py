@@ -6,7 +6,7 @@ from firstlight.figures.figure import Figure, Frame, KeyEntry, Sprite
 from firstlight.figures.film import film
 from firstlight.figures.heatmap import heatmap
 from firstlight.figures.pictures import mosaic, picture_grid, png_uri, signed_to_pixels, sprite
-from firstlight.figures.svg import svg
+from firstlight.figures.svg import moving_parts, svg
 
 __all__ = [
     "Curve",
@@ -20,6 +20,7 @@ __all__ = [
     "film",
     "heatmap",
     "mosaic",
+    "moving_parts",
     "picture_grid",
     "png_uri",
     "signed_to_pixels",

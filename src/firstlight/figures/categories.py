@@ -61,6 +61,7 @@ def dots(
     y: str,
     x: str = "",
     height: int = 400,
+    log_y: bool = False,
 ) -> Figure:
     """Draw one column per name: nulls as grey bands, measurements as points with their range.
 
@@ -76,6 +77,8 @@ def dots(
         Axis titles with units.
     height : int, default 400
         In pixels.
+    log_y : bool, default False
+        A logarithmic vertical axis of whole decades. Zeros cannot be drawn there.
     """
     places = list(range(len(names)))
     data: list[dict[str, Any]] = []
@@ -93,11 +96,19 @@ def dots(
     frame["xaxis"] |= {
         "tickvals": places[::every],
         "ticktext": [_short(name) for name in list(names)[::every]],
-        "tickangle": -60 if len(names) > 5 else 0,
-        "showgrid": False,
+        "grid": False,
         "range": [-0.6, len(names) - 0.4],
     }
+    if log_y:
+        frame["yaxis"] |= {"type": "log", "range": _whole_decades(data)}
     return Figure(plot={"data": data, "layout": frame}, title=title, alt=alt, table=table)
+
+
+def _whole_decades(data: list[dict[str, Any]]) -> list[int]:
+    """Ends of a logarithmic axis as powers of ten; one decade if there is nothing to draw."""
+    values = [v for trace in data for v in trace["y"] if v is not None and v > 0] or [1.0]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return [low, max(high, low + 1)]
 
 
 def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
@@ -111,13 +122,13 @@ def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any
         "x": places,
         "y": _drawable(one.middle),
         "text": list(names),
-        "marker": {"size": 8, "color": colour, "symbol": "circle-open" if one.role == "initial" else "circle"},
-        "error_y": {
-            "type": "data", "symmetric": False, "array": _drawable(up), "arrayminus": _drawable(down),
-            "color": colour, "thickness": 1.2, "width": 3, "visible": any(up) or any(down),
+        "marker": {"size": 8, "colour": colour, "open": one.role == "initial"},
+        "range": {
+            "up": _drawable(up),
+            "down": _drawable(down),
+            "visible": any(up) or any(down),
         },
-        "hovertemplate": "%{text}<br>%{fullData.name}: %{y:.3f}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
 def _bars(one: Dots, places: list[int], names: Sequence[str], least: float) -> dict[str, Any]:
@@ -132,11 +143,9 @@ def _bars(one: Dots, places: list[int], names: Sequence[str], least: float) -> d
         "y": _drawable(tall),
         "base": _drawable(base),
         "width": 0.7,
-        "customdata": _drawable(one.middle),
+        "said": list(zip(one.middle, one.low, one.high, strict=True)),  # the bar itself may be taller
         "text": list(names),
-        "textposition": "none",
-        "marker": {"color": with_alpha(ROLES[one.role].colour, 0.6)},
-        "hovertemplate": "%{text}<br>%{fullData.name}: %{customdata:.3f}<extra></extra>",
+        "marker": {"colour": with_alpha(ROLES[one.role].colour, 0.6)},
     }
 
 

@@ -13,7 +13,6 @@ from PIL import Image
 from torch import Tensor
 
 from firstlight.figures.figure import Figure, Sprite
-from firstlight.figures.style import FONT
 
 MOST_VALUES = 3000  # of pictures whose values are listed one by one
 
@@ -89,17 +88,12 @@ def picture_grid(
         gap=2,
     )
     height, width = pixels.shape[:2]
-    shown = {"visible": False, "constrain": "domain"}
     plot = {
-        "data": [{"type": "image", "source": png_uri(pixels), "hoverinfo": "skip"}],
+        "data": [{"type": "image", "source": png_uri(pixels)}],
         "layout": {
-            "height": min(520, max(140, height + 20)),
-            "margin": {"l": 5, "r": 5, "t": 5, "b": 5},
-            "font": {"family": FONT},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "xaxis": {**shown, "range": [0, width]},
-            "yaxis": {**shown, "range": [height, 0], "scaleanchor": "x"},
+            "height": height,
+            "xaxis": {"visible": False, "range": [0, width]},
+            "yaxis": {"visible": False, "range": [height, 0]},
         },
     }
     return Figure(plot=plot, title=title, alt=alt, table=_table(images))

@@ -144,12 +144,15 @@ def _correlation_figure(found: Ansatz) -> Figure:
         x="layer",
         y="Pearson correlation",
     )
-    figure.table["cosine"] = [row.cosine for row in rows]
-    figure.table["cosine, null"] = [float(row.null_cosine.mean()) for row in rows]
-    figure.table["standard error"] = [_finite(row.pearson_error) for row in rows]
-    figure.table["filters"] = [row.n_filters for row in rows]
-    figure.table["patch size"] = [row.patch_size for row in rows]
-    return figure
+    return figure.with_columns(
+        {
+            "cosine": [row.cosine for row in rows],
+            "cosine, null": [float(row.null_cosine.mean()) for row in rows],
+            "standard error": [_finite(row.pearson_error) for row in rows],
+            "filters": [row.n_filters for row in rows],
+            "patch size": [row.patch_size for row in rows],
+        }
+    )
 
 
 def _isotropy_figure(found: Ansatz) -> Figure:

@@ -100,12 +100,9 @@ def labelled_grid(
     plain = picture_grid(scaled.flatten(0, 1), title=title, alt=alt, signed=False, columns=n, zoom=zoom)
     step = side * zoom + gap
     layout = dict(plain.plot["layout"])
-    layout["height"] = min(900, max(160, len(rows) * step + 20))
-    layout["margin"] = {**layout["margin"], "l": 80}
     layout["yaxis"] = {
         **layout["yaxis"],
         "visible": True,
-        "showgrid": False,
         "tickvals": [gap + step * (i + 0.5) for i in range(len(rows))],
         "ticktext": rows,
     }

@@ -68,10 +68,13 @@ def _model(found: Inspection) -> Section:
         x="layer",
         y="weights",
         height=320,
+        log_y=True,
+    ).with_columns(
+        {
+            "kind": [layer.kind for layer in found.layers],
+            "shape": [" x ".join(map(str, layer.shape)) for layer in found.layers],
+        }
     )
-    _logarithmic(figure)
-    figure.table["kind"] = [layer.kind for layer in found.layers]
-    figure.table["shape"] = [" x ".join(map(str, layer.shape)) for layer in found.layers]
     return Section(
         title="What is this model?",
         answer=_what(found),
@@ -188,7 +191,7 @@ def _lazy(found: Inspection) -> tuple[Section, ...]:
 
 
 def _distance_figure(changes: tuple[LayerChange, ...]) -> Figure:
-    figure = dots(
+    return dots(
         [c.name for c in changes],
         [
             Dots.of("unrelated weights", [torch.tensor([c.unrelated]) for c in changes], role="null"),
@@ -198,14 +201,16 @@ def _distance_figure(changes: tuple[LayerChange, ...]) -> Figure:
         alt=f"Relative distance of {len(changes)} layers from the start, with that of unrelated weights",
         x="layer",
         y="distance / size of the start",
+    ).with_columns(
+        {
+            "growth of the norm": [c.growth for c in changes],
+            "cosine with the start": [c.cosine for c in changes],
+        }
     )
-    figure.table["growth of the norm"] = [c.growth for c in changes]
-    figure.table["cosine with the start"] = [c.cosine for c in changes]
-    return figure
 
 
 def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
-    figure = dots(
+    return dots(
         [c.name for c in changes],
         [
             Dots.of("this model", [torch.tensor([c.effective_rank]) for c in changes]),
@@ -216,16 +221,8 @@ def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
         x="layer",
         y="effective rank",
         height=340,
+        log_y=True,
     )
-    _logarithmic(figure)
-    return figure
-
-
-def _logarithmic(figure: Figure) -> None:
-    """Whole decades on the vertical axis; zeros cannot be drawn there and lie below it."""
-    values = [v for trace in figure.plot["data"] for v in trace["y"] if v is not None and v > 0]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    figure.plot["layout"]["yaxis"] |= {"type": "log", "dtick": 1, "range": [low, max(high, low + 1)]}
 
 
 def _fault_words(found: Inspection) -> str:
@@ -259,13 +256,14 @@ def _faults(found: Inspection) -> Section:
         x="layer",
         y="share of the layer's filters",
         height=320,
+    ).with_columns(
+        {
+            "filters": [f.n_filters for f in faults],
+            "mirrored pairs": [f.mirrored for f in faults],
+            "dead filters": [", ".join(map(str, f.dead)) for f in faults],
+            "first repeated": ["; ".join(" = ".join(map(str, s)) for s in f.duplicates[:3]) for f in faults],
+        }
     )
-    figure.table["filters"] = [f.n_filters for f in faults]
-    figure.table["mirrored pairs"] = [f.mirrored for f in faults]
-    figure.table["first dead"] = [", ".join(map(str, f.dead[:8])) for f in faults]
-    figure.table["first repeated"] = [
-        "; ".join(" = ".join(map(str, s)) for s in f.duplicates[:3]) for f in faults
-    ]
     return Section(
         title="Does it carry dead weight?",
         answer=_fault_words(found),

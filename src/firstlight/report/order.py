@@ -171,17 +171,14 @@ def _doubtful(report: OrderReport) -> Section:
 
 
 def _pictures(shown: Shown, title: str, what: str) -> Figure:
-    figure = picture_grid(
+    return picture_grid(
         shown.images,
         title=title,
         alt=f"{len(shown.images)} {what}",
         signed=False,
         columns=12,
         zoom=_zoom(shown),
-    )
-    figure.table["label"] = list(shown.labels)
-    figure.table["number of the image"] = shown.index.tolist()
-    return figure
+    ).with_columns({"label": shown.labels, "number of the image": shown.index.tolist()})
 
 
 def _zoom(shown: Shown) -> int:

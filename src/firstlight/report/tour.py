@@ -87,8 +87,7 @@ def _images(found: ImagesTour) -> tuple[Section, ...]:
         signed=False,
         columns=12,
         zoom=max(1, 64 // max(found.shown.shape[2:])),
-    )
-    shown.table["label"] = list(found.labels)
+    ).with_columns({"label": found.labels})
     return (
         Section(
             title=BEFORE,
