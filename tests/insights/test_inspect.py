@@ -12,9 +12,10 @@ import firstlight
 from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import ansatz_tour, fresh_initial, inspect
+from firstlight.insights import fresh_initial, inspect
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.report import Page, ansatz_sections, inspection_page, render
+from firstlight.tour import run_ansatz_tour
 
 
 def network(seed=0, **options):
@@ -103,7 +104,7 @@ def test_a_fresh_twin_is_new_everywhere_and_the_same_for_one_seed():
 
 
 def test_the_part_of_the_tour_makes_sections(photos):
-    found = ansatz_tour(network(1), network(0), photos)
+    found = run_ansatz_tour(network(1), network(0), photos)
     titles = [section.title for section in ansatz_sections(found)]
     assert titles == [
         "Do the filters follow the gradients?",

@@ -8,13 +8,13 @@ from firstlight.insights import (
     early_stopping_by_band,
     label_suspicion,
     order_report,
-    run_order_tour,
     separation,
 )
 from firstlight.maths import ranks
 from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
 from firstlight.models import ModelSpec
 from firstlight.report import Page, order_sections, render
+from firstlight.tour import run_order_tour
 from firstlight.training import Recipe, train_ensemble
 
 

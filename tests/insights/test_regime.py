@@ -10,8 +10,8 @@ from torch import nn
 from firstlight import models, training
 from firstlight.core.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import inspect, regime, regime_figure
-from firstlight.report import inspection_page, render
+from firstlight.insights import inspect, regime
+from firstlight.report import inspection_page, regime_figure, render
 
 
 @pytest.fixture(scope="module")

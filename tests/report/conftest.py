@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from firstlight.data import load
-from firstlight.insights import run_tour
 from firstlight.report import tour_page, write_page
+from firstlight.tour import run_tour
 
 os.environ["SE_OFFLINE"] = "true"  # selenium uses the browser of this machine and looks for no other
 

@@ -9,11 +9,12 @@ import torch
 from firstlight.claims import Entry, record, reproduce
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.data import load
-from firstlight.insights import IdentityTask, run_identity_tour
+from firstlight.insights import IdentityTask
 from firstlight.models.spec import ModelSpec
 from firstlight.report import render, runs_page
 from firstlight.report.ledger import ledger_blocks, recorded_entries, render_ledger, write_ledger
 from firstlight.store import RunSpec, Store
+from firstlight.tour import run_identity_tour
 from firstlight.training import Recipe, train_once
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -10,11 +10,11 @@ import torch
 
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import tour as insights_tour
 from firstlight.report import Page, Panel, Section, render, tour_page, write_page
 from firstlight.report.drawing import Drawing
 from firstlight.report.formulas import formulas_of
-from firstlight.report.tour import PARTS
+from firstlight.report.tour import PAGES
+from firstlight.tour import PARTS
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'"
 
@@ -70,14 +70,17 @@ def test_every_figure_of_the_tour_says_what_it_shows_and_what_was_found(small_to
 
 
 def test_a_tour_is_shown_part_by_part(small_tour):
-    names = tuple(PARTS)
-    assert set(names) == set(insights_tour.PARTS)
-    empty = dataclasses.replace(small_tour, **dict.fromkeys(names), pending=names)
-    page = tour_page(empty, reloads=True)
+    page = tour_page(dataclasses.replace(small_tour, parts={}), reloads=True)
     assert page.sections == ()
-    assert len(page.pending) == len(names)
+    assert page.pending == tuple(part.words for part in PARTS)
     assert "Unfinished" in render(page)
     assert 'http-equiv="refresh"' in render(page, static=True)
+
+
+def test_every_part_of_a_tour_has_a_page_of_its_own(small_tour):
+    assert list(small_tour.parts) == [part.name for part in PARTS]
+    assert small_tour.pending == ()
+    assert {type(result) for result in small_tour.parts.values()} == set(PAGES)
 
 
 def test_links_to_formulas_lead_somewhere(small_tour):

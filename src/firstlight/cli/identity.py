@@ -66,9 +66,10 @@ def identity(
     """
     from firstlight.cli.output import print_table
     from firstlight.core.errors import InvalidInput
-    from firstlight.insights import IdentityTask, flip_point, run_identity_tour
+    from firstlight.insights import IdentityTask, flip_point
     from firstlight.report import identity_page, write_page
     from firstlight.store import Store
+    from firstlight.tour import run_identity_tour
 
     layers = _numbers(depths)
     page_file(output)

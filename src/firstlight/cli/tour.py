@@ -7,8 +7,8 @@ from firstlight.cli.output import OutputFile, page_file
 
 if TYPE_CHECKING:
     from firstlight.data import ImageData
-    from firstlight.insights import Tour
     from firstlight.store import Run
+    from firstlight.tour import Tour
 
 
 def tour(
@@ -77,14 +77,13 @@ def tour(
 
 def _run(train: "ImageData", test: "ImageData", *, minutes: float, seed: int, **options: object) -> "Run":
     """Fetch or do the tour; it depends on nothing but these settings."""
-    from firstlight.insights import run_tour
-    from firstlight.insights.tour import PARTS
     from firstlight.store import RunSpec, Store
+    from firstlight.tour import PARTS, run_tour
 
     store = Store()
     spec = RunSpec(
         what="tour",
-        config={"minutes": minutes, "seed": seed, "n": len(train), "parts": list(PARTS)},
+        config={"minutes": minutes, "seed": seed, "n": len(train), "parts": [part.name for part in PARTS]},
         data=f"{train.fingerprint} {test.fingerprint}",
     )
     return store.fetch_or_run(
@@ -95,13 +94,11 @@ def _run(train: "ImageData", test: "ImageData", *, minutes: float, seed: int, **
 
 def _findings(so_far: "Tour") -> dict[str, str]:
     """One sentence for each part that is done."""
-    from firstlight.report.tour import PARTS
+    from firstlight.report.tour import PAGES
+    from firstlight.tour import PARTS
 
-    done = {part: found for name, part in PARTS.items() if (found := getattr(so_far, name)) is not None}
-    return {
-        part.words: (part.answers(found) or part.sections(found))[0].answer.split(". ")[0]
-        for part, found in done.items()
-    }
+    done = {part: so_far.parts[part.name] for part in PARTS if part.name in so_far.parts}
+    return {part.words: PAGES[type(result)].summary(result) for part, result in done.items()}
 
 
 def _choose(data: str) -> str:

@@ -15,7 +15,6 @@ from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.estimators import solve_linearized
-from firstlight.figures import Dots, Figure, dots
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.measures.feature_ansatz import ansatz
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
@@ -241,28 +240,6 @@ def regime(
         n_outputs=min(MOST_OUTPUTS, _n_outputs(trained, few[:1])),
         n_fit=right.n_fit,
         n_test=right.n_test,
-    )
-
-
-def regime_figure(found: RegimeResult) -> Figure:
-    """The score and its parts on the line from lazy to feature learning, each beside its null."""
-    parts = {
-        "score": (found.score, found.null),
-        "rotation": (found.training.kernel.rotation, found.random_step.kernel.rotation),
-        "unexplained": (found.training.remainder, found.random_step.remainder),
-    }
-    return dots(
-        list(parts),
-        [
-            Dots.of(
-                "random step of the same length", [torch.tensor([b]) for _, b in parts.values()], role="null"
-            ),
-            Dots.of("this training", [torch.tensor([a]) for a, _ in parts.values()]),
-        ],
-        title="Lazy or learning?",
-        alt="Score, kernel rotation and unexplained change of this training, from 0 (lazy) to 1, with a random step",
-        y="0 lazy, 1 feature learning",
-        height=320,
     )
 
 

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from firstlight.figures import Dots, Figure, dots, picture_grid
-from firstlight.insights import AnsatzTour, Inspection
+from firstlight.insights import Inspection
 from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
 from firstlight.report.page import Answer, Panel, Section
+from firstlight.tour import AnsatzTour
 
 FOLLOW = "Do the filters follow the gradients?"
 USUAL = 0.9  # what the paper finds in most layers of trained networks

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.figures import Curve, Figure, Sprite, curves, film, heatmap, picture_grid, sprite
-from firstlight.insights import FirstLayerTour
 from firstlight.report.page import Answer, Panel, Section
+from firstlight.tour import FirstLayerTour
 
 LOOKS, WHY, GROWTH = (
     "What does the first layer look at?",

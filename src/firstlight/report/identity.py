@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
-from firstlight.insights import IdentityTour
 from firstlight.report.page import Answer, Page, Panel, Section
+from firstlight.tour import IdentityTour
 
 PUBLISHED = (
     "Shallow convolutional networks copy, those of middle depth return contours, very deep ones answer with "

@@ -4,8 +4,8 @@ import torch
 
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
 from firstlight.insights.order_report import OrderReport, Shown
-from firstlight.insights.order_tour import OrderTour
 from firstlight.report.page import Answer, Panel, Section
+from firstlight.tour import OrderTour
 
 FIRST_AND_LAST = "Which images are learned first, and which last?"
 AGREE = "Do networks agree on the order?"

@@ -5,7 +5,7 @@ import math
 import torch
 
 from firstlight.figures import Dots, Figure, dots
-from firstlight.insights import RegimeResult, regime_figure
+from firstlight.insights import RegimeResult
 from firstlight.report.page import Answer, Panel, Section
 
 LAZY = "Was training lazy?"
@@ -66,5 +66,27 @@ def _accuracy_figure(found: RegimeResult) -> Figure:
         title="Accuracy of the network and of its linearisations",
         alt="Accuracy of the largest class, of two linear models around the start, and of the network",
         y="share of held-out images",
+        height=320,
+    )
+
+
+def regime_figure(found: RegimeResult) -> Figure:
+    """The score and its parts on the line from lazy to feature learning, each beside its null."""
+    parts = {
+        "score": (found.score, found.null),
+        "rotation": (found.training.kernel.rotation, found.random_step.kernel.rotation),
+        "unexplained": (found.training.remainder, found.random_step.remainder),
+    }
+    return dots(
+        list(parts),
+        [
+            Dots.of(
+                "random step of the same length", [torch.tensor([b]) for _, b in parts.values()], role="null"
+            ),
+            Dots.of("this training", [torch.tensor([a]) for a, _ in parts.values()]),
+        ],
+        title="Lazy or learning?",
+        alt="Score, kernel rotation and unexplained change of this training, from 0 (lazy) to 1, with a random step",
+        y="0 lazy, 1 feature learning",
         height=320,
     )

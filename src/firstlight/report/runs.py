@@ -10,7 +10,7 @@ from firstlight.claims import SCALES, STUDIES, Evidence, Study, all_claims
 from firstlight.claims.ledger import entry_of
 from firstlight.core.result import brief, plain
 from firstlight.figures import Curve, Figure, curves, heatmap
-from firstlight.insights import IdentityTour, Inspection, Tour
+from firstlight.insights import Inspection
 from firstlight.insights.identity_task import IdentityRun
 from firstlight.insights.rfm import LearnedKernel
 from firstlight.report.identity import identity_page
@@ -20,6 +20,7 @@ from firstlight.report.page import Page, Panel, Section
 from firstlight.report.rfm import rfm_page
 from firstlight.report.tour import tour_page
 from firstlight.store import Run
+from firstlight.tour import IdentityTour, Tour
 from firstlight.training import Trained
 
 MOST_POINTS = 2000  # of an array that is drawn without knowing what it is

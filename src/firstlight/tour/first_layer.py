@@ -87,7 +87,7 @@ class FirstLayerSnapshots:
         return [Snapshots([WEIGHT], steps=geometric_steps(self.total))]
 
 
-def first_layer_tour(
+def run_first_layer_tour(
     spec: ModelSpec, nets: list[Trained], models: list[nn.Module], train: ImageData, *, seed: int = 0
 ) -> FirstLayerTour:
     """Measure the first layers of networks that were watched by :class:`FirstLayerSnapshots`.

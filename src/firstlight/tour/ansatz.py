@@ -1,4 +1,4 @@
-"""The tour's part on the feature ansatz: one small network against the twin it started as."""
+"""The tour's part on the feature ansatz: one small network against itself before training."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class AnsatzTour(Result):
     Parameters
     ----------
     ansatz : Ansatz
-        Correlations of every layer, trained and at the start, with their nulls.
+        Correlations of every layer, trained and initial, with their nulls.
     eigenvectors : tuple of Eigenvectors
         Leading ones of the first convolution.
     maps : tuple of LayerMaps
@@ -43,8 +43,8 @@ class AnsatzTour(Result):
     shown: Images
 
 
-def ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, seed: int = 0) -> AnsatzTour:
-    """Measure a trained convolutional network and the twin it started as, on images it has not seen.
+def run_ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, seed: int = 0) -> AnsatzTour:
+    """Compare a convolutional network with itself before training, on images it has not seen.
 
     Parameters
     ----------
@@ -56,13 +56,13 @@ def ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, seed: 
         Of the choice of images and of the nulls.
     """
     images = data.sample(min(N_IMAGES, len(data)), seed=seed).x
-    trained, start = (
+    trained, before = (
         patch_agop(one, images, seed=seed, label=label)
-        for one, label in ((model, "Gradients of the network"), (initial, "Gradients of its start"))
+        for one, label in ((model, "Gradients of the network"), (initial, "Gradients before training"))
     )
     pictures = [layer for layer in trained.layers if len(layer.shape) == 3]
     return AnsatzTour(
-        ansatz=ansatz_of(trained, start, seed=seed),
+        ansatz=ansatz_of(trained, before, seed=seed),
         eigenvectors=tuple(top_eigenvectors(pictures[0], kind=kind) for kind in ("features", "gradients")),
         maps=layer_maps(model, pictures, images[:N_SHOWN]),
         shown=images[:N_SHOWN],
