@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,7 +18,14 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PCA, spearman
-from firstlight.measures.learning_order import AccessibilityHistory, AccessibilityRecorder, history_of
+from firstlight.measures.learning_order import (
+    AccessibilityHistory,
+    AccessibilityRecorder,
+    CompactRecorder,
+    activation_free_representation,
+    compact_representation,
+    history_of,
+)
 from firstlight.models import ModelSpec
 from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
@@ -83,6 +91,21 @@ class Watch:
     def __call__(self, steps_per_epoch: int) -> Sequence[Observer]:
         """Return the recorders."""
         return [AccessibilityRecorder(p.x, p.y, every=steps_per_epoch) for p in self.probes]
+
+
+@dataclass(frozen=True)
+class CompactWatch:
+    """Makes a recorder of the compact representation; `is_linear` says whether there are activations to leave out."""
+
+    shape: tuple[int, int, int]
+    steps: tuple[int, ...]
+    is_linear: bool = True
+    name: str = "compact representations"
+
+    def __call__(self, steps_per_epoch: int) -> Sequence[Observer]:
+        """Return the recorder."""
+        of = compact_representation if self.is_linear else activation_free_representation
+        return [CompactRecorder(self.shape, steps=self.steps, of=of)]
 
 
 def ensemble_seed(seed: int) -> int:

@@ -33,7 +33,7 @@ class InitialSpeed(Study):
         n_test: int = 2000
         halve: bool = True
         width: int = 3000
-        steps: int = 1000
+        steps: int = 300
         fraction: float = 0.5  # of the largest stable rate
         seed: int = 0
 
