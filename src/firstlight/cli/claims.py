@@ -145,6 +145,23 @@ def page(
     print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
 
 
+def atlas(folder: Path = Path("docs/ledger"), *, output: OutputFile = Path("atlas.html")) -> None:
+    """Write one page with every figure and table of the five papers, reported beside measured.
+
+    Parameters
+    ----------
+    folder
+        Where `firstlight reproduce --record` wrote the ledger and its figures.
+    output
+        Page to write.
+    """
+    from firstlight.report.atlas import write_atlas
+
+    page_file(output)
+    path = write_atlas(folder, output)
+    print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+
+
 def reproduce(
     what: str,
     *,

@@ -26,6 +26,7 @@ for _name, _where, _help in (
     ("identity", "identity:identity", "Copy or memorise: networks trained to copy one image, by depth."),
     ("data", "data:app", "List, fetch and describe data sets."),
     ("reproduce", "claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
+    ("atlas", "claims:atlas", "Show every figure of the papers, reported beside measured, on one page."),
     ("claims", "claims:app", "The checkable statements of the five papers."),
     ("report", "report:report", "Write one page about stored runs."),
     ("runs", "runs:app", "List, show and remove stored runs."),
