@@ -33,6 +33,12 @@ def cpu_seconds() -> float:
     return time.process_time() + _worker_seconds
 
 
+def credit_cpu(seconds: float) -> None:
+    """Count CPU time that was spent earlier: what a result costs includes the stored results it reuses."""
+    global _worker_seconds
+    _worker_seconds += seconds
+
+
 def report_fraction(done: float, *, note: str = "") -> None:
     """Tell whoever watches how much of the current task is done, and how it stands; free when nobody does."""
     if _sink is not None:

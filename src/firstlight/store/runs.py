@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from firstlight.core.environment import code_commit, environment, user_folder
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.core.files import clear_disk_errors, sha256_of, whole_folder
-from firstlight.core.parallel import cpu_seconds
+from firstlight.core.parallel import cpu_seconds, credit_cpu
 from firstlight.core.version import NUMERICS
 from firstlight.store.encoding import apart, decode, encode
 
@@ -90,14 +90,15 @@ class Store:
         specification take turns.
         """
         if spec in self:
-            return self.load(spec.id)
+            return self._reused(spec.id)
         scratch = self.root / ".scratch" / spec.id
         with clear_disk_errors(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
         with _locked(scratch.with_suffix(".lock")):
             if spec not in self:
                 wall, cpu = time.perf_counter(), cpu_seconds()
-                result = compute(scratch)
+                with _new_account():
+                    result = compute(scratch)
                 self.write(
                     spec,
                     result,
@@ -106,6 +107,14 @@ class Store:
                 )
             shutil.rmtree(scratch, ignore_errors=True)
         return self.load(spec.id)
+
+    def _reused(self, id: str) -> Run:
+        """Load a finished run and add its cost to the computation that asks for it, once."""
+        run = self.load(id)
+        if id not in _credited:
+            _credited.add(id)
+            credit_cpu(run.cpu_seconds)
+        return run
 
     def write(self, spec: RunSpec, result: Any, *, wall_seconds: float, cpu_seconds: float) -> None:
         """Write one run folder, whole or not at all."""
@@ -189,6 +198,20 @@ class Store:
         with clear_disk_errors(self.root / id):
             shutil.rmtree(self.root / id)
         return id
+
+
+_credited: set[str] = set()
+
+
+@contextmanager
+def _new_account() -> Iterator[None]:
+    """Let a computation count each run it reuses once, whatever was reused before it."""
+    before = set(_credited)
+    _credited.clear()
+    try:
+        yield
+    finally:
+        _credited.update(before)
 
 
 @contextmanager

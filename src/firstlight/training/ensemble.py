@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
@@ -130,4 +131,5 @@ def _spec(build: Build, data: ImageData, recipe: Recipe, observe: Any) -> RunSpe
     if watched is None:
         raise InvalidInput("to be kept in a store, `observe` must carry a `name` that says what it records.")
     config = {"model": described, "recipe": dataclasses.asdict(recipe), "observe": watched}
-    return RunSpec(what="train", config=config, data=data.fingerprint)
+    code = code_fingerprint("firstlight.training.loop", "firstlight.models")
+    return RunSpec(what="train", config=config, data=data.fingerprint, code=code)
