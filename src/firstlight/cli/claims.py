@@ -225,7 +225,10 @@ def reproduce(
         _print_ledger(entries, scale)
     if record:
         if any(entry.commit.endswith("+") for entry in entries):
-            print("Note: some runs were made with uncommitted changes (a '+' after the commit).", file=sys.stderr)
+            print(
+                "Note: some runs were made with uncommitted changes (a '+' after the commit).",
+                file=sys.stderr,
+            )
         for path in write(entries, record, figures=study_figures(entries, Store())):
             print(f"Wrote {path}.", file=sys.stderr)
     page = write_ledger(entries, output, store=Store(), static=static)

@@ -9,19 +9,12 @@ from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.first_layer.common import bank, basis, between, images, mean, network_seed, within
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, absent, study
+from firstlight.claims.study import Study, study
 from firstlight.data import load
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import null_spread, pearson
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe
-
-absent(
-    "one ImageNet network with a 7x7 stem can be had without an account (ResNet-50, which `profile_of` "
-    "measures in the tests); agreement needs at least two",
-    "profile.b2.imagenet7",
-)
-absent("no pretrained network with a 3x3 stem can be had without an account", "profile.b2.imagenet3")
 
 
 @study
