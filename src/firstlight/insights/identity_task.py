@@ -383,3 +383,11 @@ def _findings(
             at_zero=(float(curve.identity[0]), float(curve.constant[0])),
         ),
     )
+
+
+def initial_findings(task: IdentityTask) -> Findings:
+    """What the network of a task does before training: the null of everything that training is credited with."""
+    images, model = task.images, task.build()
+    score = identity_score(image_outputs(model, images.unseen), images.unseen, images.references)
+    loss = float((image_outputs(model, images.training) - images.training).square().mean())
+    return _findings(task, model, images, loss=loss, steps=0, untrained=score.means["identity"])
