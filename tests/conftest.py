@@ -3,6 +3,8 @@
 import os
 
 os.environ.setdefault("FIRSTLIGHT_JOBS", "1")
+# SciPy reads this once, when it is imported; without it scikit-learn skips its checks of array inputs
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import hypothesis
 import pytest
@@ -12,7 +14,7 @@ hypothesis.settings.register_profile("ci", max_examples=25, deadline=None, deran
 hypothesis.settings.register_profile("dev", max_examples=100, deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("FIRSTLIGHT_TEST_THREADS", "1")))
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from limits import COMMAND
+
 FIRSTLIGHT = [sys.executable, "-m", "firstlight.cli.main"]
 
 
@@ -15,7 +17,7 @@ def firstlight(*arguments, **environment):
         [*FIRSTLIGHT, *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=COMMAND,
         env={**os.environ, "FIRSTLIGHT_JOBS": "1", **environment},
     )
 
@@ -54,7 +56,7 @@ def test_help_imports_nothing_heavy():
         "import sys, firstlight.cli.main as m; m.app(['--help'], result_action='return_value'); "
         "print([n for n in ('torch', 'numpy', 'sklearn', 'scipy', 'numba', 'joblib') if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=COMMAND)
     assert done.stdout.strip().endswith("[]"), done.stdout[-300:] + done.stderr
 
 
@@ -202,3 +204,16 @@ def test_a_page_is_written_from_stored_runs_and_from_a_recorded_ledger(tmp_path)
     done = firstlight("claims", "page", str(tmp_path / "ledger"), "-o", "ledger.html", **here)
     assert done.returncode == 0, done.stderr
     assert "What holds of 188 published claims" in (tmp_path / "ledger.html").read_text()
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "firstlight", "--help"], capture_output=True, text=True, timeout=COMMAND
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tour" in done.stdout
+    refused = subprocess.run(
+        [sys.executable, "-m", "firstlight", "tuor"], capture_output=True, text=True, timeout=COMMAND
+    )
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr

@@ -5,6 +5,7 @@ import sys
 
 from firstlight.core.parallel import map_tasks, report_fraction
 from firstlight.core.progress import Screen, progress, screen, track
+from limits import COMMAND
 
 
 def noted(task):
@@ -71,7 +72,7 @@ def test_a_terminal_gets_the_live_view():
         [sys.executable, "-c", code],
         stderr=theirs,
         env={**os.environ, "TERM": "xterm"},
-        timeout=60,
+        timeout=COMMAND,
         check=True,
     )
     os.close(theirs)

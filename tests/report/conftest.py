@@ -10,6 +10,7 @@ import pytest
 from firstlight.data import load
 from firstlight.report import tour_page, write_page
 from firstlight.tour import run_tour
+from limits import COMMAND, PAGE
 
 os.environ["SE_OFFLINE"] = "true"  # selenium uses the browser of this machine and looks for no other
 
@@ -52,6 +53,9 @@ def _driver(tmp_path_factory):
         options.add_argument(f"--{switch}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(paths["chromedriver"]))
+    driver.set_page_load_timeout(PAGE)
+    driver.set_script_timeout(PAGE)
+    driver.command_executor.client_config.timeout = COMMAND  # selenium gives up after two minutes by itself
     yield driver
     driver.quit()
 
@@ -90,7 +94,7 @@ class Browser:
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def until(self, script, *arguments, seconds=10):
+    def until(self, script, *arguments, seconds=PAGE):
         """Wait for a script to return something true, and return that."""
         from selenium.webdriver.support.ui import WebDriverWait
 

@@ -12,6 +12,7 @@ from firstlight.insights import IdentityTask
 from firstlight.report import identity_page, identity_sections, render
 from firstlight.report.identity import labelled_grid
 from firstlight.tour import run_identity_tour
+from limits import COMMAND
 
 TINY = IdentityTask(dataset="photos", image_size=7, width=4, kernel=3, steps=3, n_images=40)
 
@@ -50,7 +51,7 @@ def firstlight(*arguments):
         [sys.executable, "-m", "firstlight.cli.main", "identity", *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=COMMAND,
         env={**os.environ, "FIRSTLIGHT_JOBS": "1"},
     )
 

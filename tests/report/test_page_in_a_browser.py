@@ -9,6 +9,7 @@ import torch
 
 from firstlight.figures import Curve, Dots, curves, dots, heatmap, picture_grid
 from firstlight.report import Page, Panel, Section, tour_page, write_page
+from limits import PAGE
 
 HOSTILE = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=1'>&%{x}<b>bold</b>\"'"
 
@@ -88,7 +89,7 @@ def test_numbers_are_downloaded_as_csv(browser, tour_file):
     browser.run(
         "const link = document.querySelector('.csv'); link.closest('details').open = true; link.click()"
     )
-    until = time.monotonic() + 10
+    until = time.monotonic() + PAGE
     while not (files := list(browser.downloads.glob("*.csv"))) and time.monotonic() < until:
         time.sleep(0.05)
     header, *rows = files[0].read_text().splitlines()
