@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
@@ -23,7 +23,7 @@ from firstlight.measures.first_layer import (
     profiles_over_time,
     windowed,
 )
-from reference.profiles import naive_label_correlation, naive_profile
+from reference.profiles import naive_band_energy, naive_label_correlation, naive_profile
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +229,52 @@ def test_components_of_photographs_run_from_coarse_to_fine(photos):
     radius = component_frequencies(profile).radius
     assert radius[:5].mean() < radius[-5:].mean()
     assert band_energy(profile).sum() == pytest.approx(1.0)
+
+
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 3), st.integers(2, 4)),
+    edges=st.sampled_from([(1 / 6, 1 / 3), (0.25,), (0.1, 0.3, 0.5)]),
+    seed=st.integers(0, 50),
+)
+@settings(max_examples=12, deadline=None)
+def test_band_energy_equals_the_spectrum_of_the_filters(shape, edges, seed):
+    k, c, h, w = shape
+    conv = nn.Conv2d(c, k, (h, w))
+    conv.weight.data = draw(k, c, h, w, seed=seed).float()
+    images = torch.rand(30, c, 9, 9, generator=torch.Generator().manual_seed(seed))
+    shares = band_energy(profile_of(conv, images), edges=edges)
+    filters = conv.weight.detach().double()
+    grid = 24
+    expected, largest = naive_band_energy(filters.tolist(), edges, grid)
+    total = float(filters.square().sum())
+    # Parseval: the grid is finer than the patch, so the sum over it is the integral, up to rounding
+    assert sum(expected) == pytest.approx(total, rel=1e-9)
+    assert shares.sum() == pytest.approx(1.0, rel=1e-12)
+    # the grid errs only in the cells that a circle cuts: fewer than 8 (R grid + 1) for each circle
+    bound = sum(8 * (edge * grid + 1) for edge in edges) / grid**2 * largest / total
+    assert (shares - torch.tensor(expected).double() / total).abs().max() <= bound
+
+
+def test_band_energy_counts_the_cross_terms_between_components():
+    """Two components of equal frequency whose sum is an impulse: flat spectrum, not that of either one."""
+    conv = nn.Conv2d(1, 1, 3, bias=False)
+    conv.weight.data = torch.zeros(1, 1, 3, 3)
+    conv.weight.data[0, 0, 1, 1] = 1
+    steps = torch.cumsum(draw(60, 1, 12, 12), 3).float()
+    shares = band_energy(profile_of(conv, steps))
+    # the spectrum of an impulse is constant, so the shares are the areas of the rings in the unit square
+    areas = torch.tensor([math.pi / 36, math.pi / 9 - math.pi / 36, 1 - math.pi / 9]).double()
+    assert torch.allclose(shares, areas, atol=1e-6)
+    turned = profile_of(conv, steps)
+    assert torch.allclose(band_energy(windowed(turned, first=1, last=9)), shares, atol=1e-9)
+    part = windowed(turned, first=1, last=2)
+    projected = part.filters @ part.pca.basis @ part.pca.basis.mT
+    weighted = frequency_reading(projected.reshape(1, 1, 3, 3)).bands[0]
+    assert torch.allclose(band_energy(part), weighted, atol=1e-9)
+    with pytest.raises(InvalidInput, match="`edges` must rise"):
+        band_energy(turned, edges=(0.3, 0.2))
+    with pytest.raises(InvalidInput, match="`edges` must rise"):
+        band_energy(turned, edges=(0.3, 0.6))
 
 
 @given(n=st.integers(4, 12), seed=st.integers(0, 50))
