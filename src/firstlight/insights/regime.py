@@ -14,7 +14,6 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.estimators import solve_linearized
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.measures.feature_ansatz import ansatz
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
@@ -26,6 +25,7 @@ from firstlight.measures.linearized import (
     layer_changes,
     ntk_change,
     ntk_gram,
+    solve_linearized,
 )
 from firstlight.models import LinearizedModel, linearize
 from firstlight.training import accuracy, predictions

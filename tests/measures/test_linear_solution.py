@@ -7,7 +7,7 @@ from torch import nn
 from firstlight import models, training
 from firstlight.core.errors import InvalidInput
 from firstlight.core.seeds import global_seed
-from firstlight.estimators import solve_linearized
+from firstlight.measures.linearized import solve_linearized
 from firstlight.theory.linearized import rate_of, ridge_of_decay
 from reference import linearized as reference
 

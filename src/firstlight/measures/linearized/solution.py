@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.shapes import Images
-from firstlight.measures.linearized import jacobian, ntk_gram
+from firstlight.measures.linearized.ntk import jacobian, ntk_gram
 from firstlight.models import LinearizedModel, linearize
 from firstlight.theory.linearized import LinearFit, fit_from_gram, fit_from_jacobian
 
