@@ -161,7 +161,7 @@ class AccessibilityRecorder:
         Parameters
         ----------
         outputs : Tensor of shape (b, *k)
-            Of the batch.
+            Outputs for the batch.
         index : integer Tensor of shape (b,)
             Which examples they belong to.
         """
@@ -231,7 +231,7 @@ class AccessibilityCallback:
     Parameters
     ----------
     recorder : AccessibilityRecorder
-        Of the examples to follow. It is read at the end of every training epoch.
+        Recorder of the examples to follow. It is read at the end of every training epoch.
 
     Notes
     -----
