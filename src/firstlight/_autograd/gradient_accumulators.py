@@ -21,7 +21,7 @@ class Accumulators:
     layers : mapping of str to AppliedLayer
         By name.
     generator : torch.Generator
-        Of random output combinations.
+        Generator of random output combinations.
 
     Notes
     -----

@@ -76,9 +76,9 @@ def tapped(
     layers : mapping of str to torch.nn.Module
         Modules that return one tensor, by name.
     receive : Receive, default nothing
-        Told every gradient at an output, once per backward pass and call.
+        Called with every gradient at an output, once per backward pass and call.
     look : Look, default nothing
-        Shown input and output of every call.
+        Called with the input and output of every call.
     """
     taps = Taps()
 

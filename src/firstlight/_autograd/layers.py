@@ -29,7 +29,7 @@ class AppliedLayer:
     Parameters
     ----------
     name : str
-        Of the module that applied it, or of its weight where no module of its own did.
+        Name of the module that applied it, or of its weight where no module of its own did.
     kind : str
         Class of that module, or the function that was called.
     weight : Tensor of shape (k, c, ...)

@@ -47,9 +47,9 @@ def _unguarded(function: Any) -> FunctionType:
     while it runs. The copy differs in the answer to the question whether a mode is active.
     """
     names = {**function.__globals__, "has_torch_function": lambda tensors: False}
-    twin = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
-    twin.__kwdefaults__ = function.__kwdefaults__
-    return twin
+    unguarded = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    unguarded.__kwdefaults__ = function.__kwdefaults__
+    return unguarded
 
 
 _attention = _unguarded(F.multi_head_attention_forward)

@@ -21,7 +21,7 @@ class StoreProblem(FirstlightError):
 
 
 class Diverged(FirstlightError):
-    """Training left the finite numbers."""
+    """Training diverged: the loss is no longer finite."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> InvalidInput:

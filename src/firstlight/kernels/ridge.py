@@ -78,7 +78,7 @@ def conjugate_gradients(
     targets, ridge : Tensor of shape (n, k) or float
         As above; the ridge must be positive.
     rank : int, default 256
-        Of the preconditioner.
+        Rank of the preconditioner.
     tolerance : float, default 1e-08
         Relative size of the residual of every column at which to stop.
     most : int, default 2000

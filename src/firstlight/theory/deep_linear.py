@@ -142,11 +142,11 @@ def layer_gradients(
     tops = [above]
     for layer in reversed(layers[1:]):
         tops.append(tops[-1] @ layer)
-    found = []
+    gradients = []
     for layer, top in zip(layers, reversed(tops), strict=True):
-        found.append(top.mT @ below)
+        gradients.append(top.mT @ below)
         below = below @ layer.mT
-    return tuple(found)
+    return tuple(gradients)
 
 
 def stepped(
@@ -190,7 +190,7 @@ def columns_at(
     start : Tensor of shape (..., k, q)
         Compact representation at the start in principal coordinates.
     moments : PrincipalMoments
-        Of the data.
+        Moments of the data.
     rate : float
         μ for summed losses.
     steps : float

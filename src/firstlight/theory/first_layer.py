@@ -137,7 +137,7 @@ def random_label_moments(
     Parameters
     ----------
     spectral : Spectrum
-        Of the average patches.
+        Spectrum of the average patches.
     rate, steps : float
         The time.
     coding : LabelCoding, default LabelCoding.BERNOULLI

@@ -35,7 +35,7 @@ class Trained(Result):
     records : tuple of dict of str to Tensor
         For every recording observer, in order, its `state_dict`.
     seed : int
-        Of the weights and of the order of the images.
+        Seed for the weights and for the order of the images.
     """
 
     weights: dict[str, Tensor]
@@ -90,10 +90,10 @@ def train_once(
     if store is None:
         return compute(None)
     spec = _spec(build, data, recipe, observe)
-    found: Trained = store.fetch_or_run(
+    trained: Trained = store.fetch_or_run(
         spec, lambda scratch: compute(scratch / "checkpoint.safetensors")
     ).result
-    return found
+    return trained
 
 
 def train_ensemble(

@@ -94,7 +94,7 @@ def train(
         A file to write every `checkpoint_seconds` (20 by default), and to go on from if it exists. The
         continued run ends with the same bits as one that was never stopped.
     label, show : str or bool
-        Of the progress bar.
+        Label of the progress bar, and whether to show it.
     fused : bool, default False
         Update all weights in one pass where torch can. Several times faster for wide layers and few
         images; the last bits differ, so keep to one choice within a comparison.

@@ -25,6 +25,7 @@ def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"
 
     Examples
     --------
+    >>> import torch
     >>> layer = nn.Conv2d(1, 2, 1, bias=False)
     >>> layer.weight.data = torch.tensor([3.0, 4.0]).reshape(2, 1, 1, 1)
     >>> feature_matrix(layer)

@@ -48,14 +48,14 @@ class LayerGradients(Result):
     Parameters
     ----------
     name : str
-        Of the module in the model, or of the weight where no module of its own applies it.
+        Name of the module in the model, or of the weight where no module of its own applies it.
     kind : str
         Class of that module, or the function that was called.
     filters : Tensor of shape (g, k, d)
         Rows W, group by group, as they reached the operation: after any standardisation, normalisation
         or mask that the module puts on its weights.
     shape : tuple of int
-        Of one filter: (channels, height, width) for a convolution, (inputs,) for a linear layer.
+        Shape of one filter: (channels, height, width) for a convolution, (inputs,) for a linear layer.
     parts : Tensor of shape (s, g, r, r)
         :math:`\sum g g^\top` over positions and outputs, for disjoint sets of images, in the precision of
         the model; their sum over all images divided by the number of images is Q.

@@ -39,9 +39,9 @@ def patch_operator_map(
     matrix : Tensor of shape (d, d)
         M, symmetric and positive semidefinite, over patches in the order (channel, row, column).
     images : Tensor of shape (n, c, h, w)
-        Or feature maps.
+        Images or feature maps.
     geometry : PatchGeometry
-        Of the patches.
+        Geometry of the patches.
     root : bool, default True
         Use the square root of M; False gives :math:`\|M x[p]\|`, as in some of the paper's figures.
     per_channel : bool, default False
@@ -71,7 +71,7 @@ class LayerMaps(Result):
     Parameters
     ----------
     name : str
-        Of the layer.
+        Name of the layer.
     features : Maps
         Map of the feature matrix.
     gradients : Maps
@@ -176,7 +176,7 @@ class Eigenvectors(Result):
     Parameters
     ----------
     name : str
-        Of the layer.
+        Name of the layer.
     kind : str
         "features" or "gradients".
     values : Tensor of shape (m,)

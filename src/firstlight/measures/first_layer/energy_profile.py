@@ -68,9 +68,9 @@ class Profile(Result):
     layer : Convolution
         The convolution that was measured.
     filters : Tensor of shape (k, d)
-        The rows that were measured: the weights, or their difference to a start.
+        The rows that were measured: the weights, or their difference to the initial ones.
     difference : bool
-        Whether a start was subtracted.
+        Whether initial weights were subtracted.
     nulls : Tensor of shape (draws, m)
         Profiles of random filters of the same shape and scale, one row per draw.
     root_variance : Tensor of shape (m,)
@@ -150,15 +150,15 @@ def profile_of(
     data : ImageData or Tensor
         The images that the model is for, scaled as it expects them.
     subtract : torch.nn.Module or Tensor, optional
-        The model at its start, or the start of that layer's weight; the profile is then that of the
+        The initial model, or the initial weight of that layer; the profile is then that of the
         accumulated update. After one step this is the root of the patch variances whatever was learned:
         compare with :meth:`Profile.controls`.
     center : bool, default True
         Remove the mean patch from the basis.
     n_images : int, default N_IMAGES
-        At most so many images for the basis.
+        Maximum number of images for the basis.
     seed : int, default 0
-        Of the random filters that serve as null.
+        Seed for the random filters that serve as null.
     """
     layer, pca = patch_basis(model, data, center=center, n_images=n_images)
     return profile_in(layer, pca, subtract=subtract, like=data, seed=seed)
@@ -175,10 +175,12 @@ def profile_in(
     """Profile of a convolution in a given basis; `like` holds images to trace `subtract` with."""
     filters = layer.filters.double().cpu()
     if subtract is not None:
-        filters = filters - _start(subtract, layer, like)
+        filters = filters - _initial_filters(subtract, layer, like)
     scale = filters.square().mean().sqrt()
     if scale == 0:
-        raise InvalidInput("the filters equal their start, so the update has no profile. Train first.")
+        raise InvalidInput(
+            "the filters equal the initial ones, so the update has no profile. Train the model first."
+        )
     generator = generator_from("profile null", seed)
     shape = (N_NULLS, *layer.weight.shape)
     random = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -195,11 +197,13 @@ def profile_in(
     )
 
 
-def _start(subtract: nn.Module | Tensor, layer: Convolution, like: ImageData | Tensor | None) -> Tensor:
+def _initial_filters(
+    subtract: nn.Module | Tensor, layer: Convolution, like: ImageData | Tensor | None
+) -> Tensor:
     if isinstance(subtract, Tensor):
         weight = subtract
     else:
-        assert like is not None, "tracing the start needs images"
+        assert like is not None, "tracing the initial model needs images"
         weight = first_convolution(subtract, like.x if isinstance(like, ImageData) else like).weight
     if weight.shape != layer.weight.shape:
         raise InvalidInput(

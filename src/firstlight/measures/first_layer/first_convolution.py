@@ -24,7 +24,7 @@ class Convolution(Result):
     Parameters
     ----------
     name : str
-        Of its weight among the model's parameters, or of the module that computes the weight from them.
+        Name of its weight among the model's parameters, or of the module that computes the weight.
     weight : Tensor of shape (k, c, h, w)
         Filters as they reached the convolution.
     size, stride, padding, dilation : tuple of 2 int
@@ -32,7 +32,7 @@ class Convolution(Result):
     groups : int
         Filters of a group see only their share of the channels.
     channels : int
-        Of the input.
+        Channels of the input.
     """
 
     name: str

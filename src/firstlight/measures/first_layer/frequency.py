@@ -89,7 +89,7 @@ def band_energy(profile: Profile, *, edges: Sequence[float] = BANDS) -> Float[Te
     Parameters
     ----------
     profile : Profile
-        Of a first layer; with fewer components than a patch has entries (see :func:`windowed`), the
+        Profile of a first layer; with fewer components than a patch has entries (:func:`windowed`), the
         filters are projected onto them.
     edges : sequence of float, default BANDS
         Radii r that part the bands, rising, in cycles per pixel; at most 1/2, the finest wave along an

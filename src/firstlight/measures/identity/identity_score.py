@@ -154,7 +154,7 @@ def response(
     draws : int, default 3
         Images per cosine, averaged.
     seed : int, default 0
-        Decides them.
+        Seed for the test images.
     """
     grid = torch.linspace(0, 1, 11, dtype=torch.float64) if rhos is None else rhos
     tests = correlated_images(image, grid, draws=draws, seed=seed).flatten(0, 1).to(image.dtype)
@@ -200,7 +200,7 @@ class EdgeScore(Result):
     def relative(self) -> float:
         """Mean correlation with the edges over mean correlation with the input (its size, 0.01 at least).
 
-        Any loss of copying raises it, so compare with an untrained twin.
+        Any loss of copying raises it, so compare with the initial network.
         """
         return float(self.edges.mean()) / max(abs(float(self.copy.mean())), 0.01)
 

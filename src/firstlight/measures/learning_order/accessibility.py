@@ -162,7 +162,7 @@ class AccessibilityRecorder:
         Parameters
         ----------
         outputs : Tensor of shape (b, ...)
-            Of the batch.
+            Outputs for the batch.
         index : integer Tensor of shape (b,)
             Which examples they belong to.
         """
@@ -232,7 +232,7 @@ class AccessibilityCallback:
     Parameters
     ----------
     recorder : AccessibilityRecorder
-        Of the examples to follow. It is read at the end of every training epoch.
+        Recorder of the examples to follow. It is read at the end of every training epoch.
 
     Notes
     -----

@@ -59,7 +59,7 @@ def ntk_gram(
     output : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     label, show : str or bool
-        Of the progress bar.
+        Label of the progress bar, and whether to show it.
 
     Returns
     -------
@@ -177,31 +177,52 @@ def _grams(
         per_image = 1 if is_trace else len(rows)
         names = [layer.names[0] for layer in reader.layers] + list(reader.plain) if apart else [""]
         grams = {name: left.new_zeros(len(left) * per_image, len(right) * per_image) for name in names}
+        blocks = _Blocks(reader, rows, size, per_image, is_trace)
         starts = [(i, j) for i in range(0, len(left), size) for j in range(0, len(right), size)]
-        if other is None:
+        if other is None:  # the rest follows from symmetry
             starts = [(i, j) for i, j in starts if i <= j]
-        held: tuple[int, dict[str, Gradients]] | None = None
-        spare: dict[str, Gradients] | None = None
         with progress(label, total=len(starts), unit="blocks", show=show) as bar:
             for i, j in starts:
-                if held is None or held[0] != i:
-                    held = i, reader.read(left[i : i + size], rows)
-                one = held[1]
-                if other is None and i == j:
-                    two = one
-                else:
-                    two = spare = reader.read(right[j : j + size], rows, reuse=spare)
+                one, two = blocks.gradients(left, right, i, j, is_symmetric=other is None)
                 for name, gradients in one.items():
-                    gram = grams[name if apart else ""]
-                    place = gram[
-                        i * per_image : (i + size) * per_image, j * per_image : (j + size) * per_image
-                    ]
-                    _add_tiles(gradients, two[name], place, per_image, is_trace=is_trace, half=one is two)
+                    blocks.add(gradients, two[name], grams[name if apart else ""], i, j, half=one is two)
                 bar.advance(1)
     if other is None:
         for gram in grams.values():
             _mirror(gram)
     return grams
+
+
+class _Blocks:
+    """Gradients of two blocks of images at a time, and their place in the Gram matrix.
+
+    The rows of the left block serve a whole row of blocks, so they are read once; the memory of the
+    right block is used again and again.
+    """
+
+    def __init__(
+        self, reader: WeightGradients, cotangents: Tensor, size: int, per_image: int, is_trace: bool
+    ) -> None:
+        self.reader, self.cotangents, self.size = reader, cotangents, size
+        self.per_image, self.is_trace = per_image, is_trace
+        self._left: tuple[int, dict[str, Gradients]] | None = None
+        self._right: dict[str, Gradients] | None = None
+
+    def gradients(
+        self, left: Tensor, right: Tensor, i: int, j: int, *, is_symmetric: bool
+    ) -> tuple[dict[str, Gradients], dict[str, Gradients]]:
+        """Gradients of the images from `i` and from `j` on; the same object twice on the diagonal."""
+        if self._left is None or self._left[0] != i:
+            self._left = i, self.reader.read(left[i : i + self.size], self.cotangents)
+        if is_symmetric and i == j:
+            return self._left[1], self._left[1]
+        self._right = self.reader.read(right[j : j + self.size], self.cotangents, reuse=self._right)
+        return self._left[1], self._right
+
+    def add(self, one: Gradients, two: Gradients, gram: Tensor, i: int, j: int, *, half: bool) -> None:
+        """Add the products of one layer to their block of the Gram matrix."""
+        rows, columns = (slice(k * self.per_image, (k + self.size) * self.per_image) for k in (i, j))
+        _add_tiles(one, two, gram[rows, columns], self.per_image, is_trace=self.is_trace, half=half)
 
 
 def _add_tiles(
