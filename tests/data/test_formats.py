@@ -330,5 +330,5 @@ def test_a_truncated_npz_file_is_refused(tmp_path, kept):
     path = tmp_path / "d.npz"
     np.savez(path, x=np.zeros((2, 4, 4), np.uint8), y=np.arange(2))
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(InvalidInput, match="truncated or no plain npz"):
+    with pytest.raises(InvalidInput, match="truncated or not a plain npz"):
         load(path)

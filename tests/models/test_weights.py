@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from firstlight import models
@@ -161,3 +162,11 @@ def test_a_damaged_file_gives_one_clear_error_or_loads(
     with contextlib.suppress(InvalidInput):
         models.load_weights(target, path)
     assert all(p.isfinite().all() for p in target.parameters())
+
+
+def test_saved_weights_are_read_again_with_their_words(tmp_path):
+    model = network(seed=1)
+    path = models.save_weights(model.state_dict(), tmp_path / "w.safetensors", arch="small")
+    assert same(models.load_weights(network(seed=2), path), model)
+    with safe_open(path, framework="pt") as opened:
+        assert opened.metadata() == {"arch": "small"}

@@ -1,4 +1,4 @@
-"""What this machine is: recorded with every run, printed by `firstlight doctor`."""
+"""Facts about this machine: recorded with every run, printed by `firstlight doctor`."""
 
 import math
 import os
@@ -41,13 +41,13 @@ def code_commit() -> str:
 
 def package_versions() -> dict[str, str]:
     """Versions of the packages that decide the numbers."""
-    found = {}
+    versions = {}
     for name in ("torch", "numpy", "scipy", "numba", "scikit-learn", "safetensors"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            versions[name] = "missing"
+    return versions
 
 
 def processor() -> str:
@@ -75,7 +75,7 @@ def environment() -> dict[str, str | int]:
 
 
 def free_memory() -> int:
-    """Bytes of memory that can be had without swapping: `FIRSTLIGHT_MEMORY_GB` if given, else what the system says."""
+    """Bytes of memory to use without swapping: `FIRSTLIGHT_MEMORY_GB` if given, else what the system reports."""
     given = os.environ.get("FIRSTLIGHT_MEMORY_GB", "")
     if given:
         try:
@@ -86,6 +86,6 @@ def free_memory() -> int:
             raise InvalidInput(f"`FIRSTLIGHT_MEMORY_GB` must be a positive number; got {given!r}.")
         return int(wanted * 1e9)
     with suppress(OSError, ValueError, IndexError):
-        found = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
-        return int(found) * 1024
-    return 4 << 30  # a system that does not say: assume little
+        kilobytes = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
+        return int(kilobytes) * 1024
+    return 4 << 30  # the system reports nothing: assume little

@@ -1,4 +1,4 @@
-"""Files that are either whole or absent."""
+"""Files that are written completely or not at all."""
 
 import errno
 import hashlib
@@ -26,7 +26,7 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def clear_disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a forbidden folder into one sentence that names the path."""
+    """Turn a full disk or a lack of permission into one sentence that names the path."""
     try:
         yield
     except OSError as error:
@@ -51,7 +51,7 @@ def clear_disk_errors(path: Path) -> Iterator[None]:
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary name beside `path`; rename it to `path` only if the block succeeds.
 
-    The file gets the permissions that any new file gets, whatever the writer of its bytes made of them.
+    The file gets the permissions that any new file gets: some writers make theirs readable by the owner only.
     """
     with clear_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,8 +71,8 @@ def whole_file(path: Path) -> Iterator[Path]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; rename it only if the block succeeds and `path` is free.
 
-    If somebody else finished the same folder meanwhile, theirs stays and ours is dropped. Files in it get the
-    permissions that any new file gets.
+    If another process finished the same folder meanwhile, its folder stays and ours is dropped. Files in it
+    get the permissions that any new file gets.
     """
     with clear_disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,14 @@
 """Data sets, one file each, and interventions on them."""
 
-from firstlight.data.catalogue import available, describe, fetch, load, load_splits
+from firstlight.data.catalogue import available, describe, fetch, load, load_splits, usual_data_set
 from firstlight.data.images import ImageData
 
-__all__ = ["ImageData", "available", "describe", "fetch", "load", "load_splits"]
+__all__ = [
+    "ImageData",
+    "available",
+    "describe",
+    "fetch",
+    "load",
+    "load_splits",
+    "usual_data_set",
+]

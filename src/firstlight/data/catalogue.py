@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstlight.core.errors import InvalidInput
+from firstlight.core.errors import DataUnavailable, InvalidInput
 from firstlight.data import sets
 from firstlight.data.cache import read_cache
 from firstlight.data.copies import Part, opened_copy
@@ -58,7 +58,7 @@ def load(
     -------
     ImageData
         Pixels as float32 in [0, 1]; `meta` tells name, split, licence and number of images. If the data
-        set can be had nowhere, `DataUnavailable` says what to put where.
+        set cannot be fetched, `DataUnavailable` says what to put where.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def available() -> tuple[str, ...]:
 
 
 def describe(name: str) -> DataSet:
-    """What is known of a data set without loading it; a subset tells of the set it is part of."""
+    """Describe a data set without loading it; for a subset, the set it is part of."""
     return _resolved(name)[0]
 
 
@@ -167,6 +167,15 @@ def fetch(name: str, *, source: str | Path | None = None) -> Path | None:
     if entry.embedded is not None or not entry.counts:
         return None
     return ensure_cached(entry, None if source is None else Path(source).expanduser())
+
+
+def usual_data_set() -> tuple[str, str]:
+    """CIFAR-10 if it can be fetched, otherwise `photos`, and the reason."""
+    try:
+        fetch("cifar10")
+    except DataUnavailable as error:
+        return "photos", f"Using the photographs that come with the package: {error}"
+    return "cifar10", ""
 
 
 @dataclass(frozen=True)

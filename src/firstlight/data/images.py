@@ -31,7 +31,7 @@ class ImageData:
     classes : tuple of str
         One name per class index.
     meta : dict of str to object
-        Free facts, such as ``{"name": "cifar10", "split": "train"}``; interventions add their own.
+        Further facts, such as ``{"name": "cifar10", "split": "train"}``; interventions add their own.
     files : tuple of str, default ()
         The file of every image, where each has one of its own; they stay with the images that `take`,
         `sample` and `only` choose.

@@ -13,7 +13,7 @@ def held_out(
 ) -> tuple[Int64[Tensor, " kept"], Int64[Tensor, " held"]]:
     """Indices of the training images and of the images held out, in the order of the images.
 
-    Of every class with at least two images, at least one is held out and at least one is kept.
+    If a class has at least two images, at least one is held out and at least one is kept.
 
     Parameters
     ----------

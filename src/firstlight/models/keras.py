@@ -40,7 +40,7 @@ def tfjs_weights(folder: Path) -> dict[str, Tensor]:
             start = stop
         if start != len(content):
             raise InvalidInput(
-                f"The shards in {folder} hold {len(content)} bytes; the manifest speaks of {start}. "
+                f"The shards in {folder} hold {len(content)} bytes; the manifest lists {start}. "
                 "Unpack the package again."
             )
     for name, tensor in weights.items():
@@ -61,7 +61,7 @@ def _manifest(folder: Path) -> list[dict[str, Any]]:
     except (ValueError, LookupError, TypeError):
         is_whole = False
     if not is_whole:
-        raise InvalidInput(f"{path} is no TensorFlow.js model: its weights manifest is broken.")
+        raise InvalidInput(f"{path} is not a TensorFlow.js model: its weights manifest is broken.")
     return groups
 
 
@@ -97,7 +97,7 @@ def convolution_with_batch_norm(
     Parameters
     ----------
     weights : mapping of str to Tensor
-        Of the Keras model, by name.
+        Weights of the Keras model, by name.
     conv : str
         Name of the convolution in Keras.
     batch_norm : str

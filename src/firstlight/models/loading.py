@@ -29,10 +29,10 @@ def load_model(
     Parameters
     ----------
     checkpoint : str or Path, optional
-        Weights: a safetensors file, or a torch checkpoint of tensors in any layout. Or, without
-        `architecture` and `factory`, the name of a network that firstlight can fetch, such as
-        ``"resnet50_imagenet"``. May be left out if `factory` loads the weights itself, and for models of
-        other packages, which then download their own.
+        Weights: a safetensors file, or a torch checkpoint of tensors in any layout. Or the name of a
+        network that firstlight can fetch, such as ``"resnet50_imagenet"``, which needs nothing else. Leave
+        it out if `factory` loads the weights itself, and to take the pretrained weights of other packages,
+        which download them.
     architecture : str, optional
         One of :func:`firstlight.models.available`; or ``timm:NAME``, ``torchvision:NAME`` or ``hf:NAME``
         for a model of timm, torchvision or transformers, where that package is installed.
@@ -45,7 +45,7 @@ def load_model(
     options : mapping of str to object, optional
         Options of the architecture, such as ``{"width": 0.5}``.
     entry : str, optional
-        Which entry of the checkpoint to read if it holds the weights more than once, such as ``"ema"``.
+        Entry of the checkpoint to read if it holds the weights more than once, such as ``"ema"``.
 
     Returns
     -------
@@ -62,12 +62,16 @@ def load_model(
     >>> model(torch.zeros(1, 3, 32, 32)).shape
     torch.Size([1, 3])
     """
-    if architecture is None and factory is None and str(checkpoint) in PRETRAINED:
+    if str(checkpoint) in PRETRAINED:
+        if architecture is not None or factory is not None:
+            raise InvalidInput(
+                f"{checkpoint} is a whole network that is fetched by name. Leave out `architecture` and `factory`."
+            )
         return PRETRAINED[str(checkpoint)].load().eval()
     if (architecture is None) == (factory is None):
         raise InvalidInput(
             "A checkpoint needs the model it was saved from: give either `architecture`, the name of one, or "
-            f"`factory`, code that builds it (on the command line --arch or --import). {_pretrained_hint()}"
+            f"`factory`, code that builds it. {_pretrained_hint()}"
         )
 
     def empty(outputs: int | None) -> nn.Module:

@@ -1,6 +1,6 @@
 """A ResNet-50 trained on ImageNet, from a package that needs no account."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,15 +73,14 @@ def resnet50_imagenet(folder: str | Path | None = None) -> nn.Module:
 
 @dataclass(frozen=True, kw_only=True)
 class Pretrained:
-    """A trained network that can be had without an account, and the pixels that it expects.
+    """A trained network that can be fetched without an account, and the pixels that it expects.
 
     Parameters
     ----------
     load : callable
         Returns the network, fetched the first time.
     mean, std : tuple of float
-        What it expects to be subtracted from pixels in [0, 1], and what to divide them by; one number per
-        channel.
+        What to subtract from pixels in [0, 1] and what to divide them by, one number per channel.
     """
 
     load: Callable[[], nn.Module]
@@ -93,8 +92,21 @@ PRETRAINED: Registry[Pretrained] = Registry("pretrained network")
 PRETRAINED.add("resnet50_imagenet", Pretrained(load=resnet50_imagenet, mean=RESNET50_MEAN, std=RESNET50_STD))
 
 
+def expected_scaling(
+    checkpoint: str | Path | None,
+    *,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> dict[str, Sequence[float] | None]:
+    """Mean and spread for `ImageData.scaled`: those given, or those that a fetched network expects."""
+    if mean is None and std is None and str(checkpoint) in PRETRAINED:
+        network = PRETRAINED[str(checkpoint)]
+        return {"mean": network.mean, "std": network.std}
+    return {"mean": mean, "std": std}
+
+
 def resnet50_normalised(x: Images) -> Images:
-    """RGB images in [0, 1] as :func:`resnet50_imagenet` wants them: minus the mean, times 255."""
+    """RGB images in [0, 1] as :func:`resnet50_imagenet` expects them: minus the mean, times 255."""
     mean, std = (torch.tensor(v, dtype=x.dtype, device=x.device) for v in (RESNET50_MEAN, RESNET50_STD))
     return (x - mean[:, None, None]) / std[:, None, None]
 

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.files import whole_file
 from firstlight.models.checkpoints import read_state
 
 _SHOWN = 3
@@ -18,7 +20,7 @@ class WeightsMismatch(InvalidInput):
     Parameters
     ----------
     source : str
-        What the message calls the weights.
+        Name of the weights in the message.
     missing, unexpected : tuple of str
         Names that only the model has, and that only the weights have.
     reshaped : mapping of str to tuple of (tuple of int, tuple of int)
@@ -73,7 +75,7 @@ def load_weights(model: nn.Module, path: str | Path, *, entry: str | None = None
     path : str or Path
         Safetensors is known by its ending; everything else is read as a torch checkpoint.
     entry : str, optional
-        Which entry to read if the file holds the weights more than once, such as ``"ema"``.
+        Entry to read if the file holds the weights more than once, such as ``"ema"``.
 
     Returns
     -------
@@ -81,6 +83,23 @@ def load_weights(model: nn.Module, path: str | Path, *, entry: str | None = None
         The model itself.
     """
     return fill(model, read_state(Path(path), model.state_dict(), entry=entry), source=str(path))
+
+
+def save_weights(state: Mapping[str, Tensor], path: str | Path, **metadata: str) -> Path:
+    """Write weights as safetensors, whole or not at all, with words about where they come from.
+
+    Parameters
+    ----------
+    state : mapping of str to Tensor
+        State dict of a model.
+    path : str or Path
+        File to write.
+    metadata : str
+        Words to keep in the file, such as ``arch="resnet18"``.
+    """
+    with whole_file(Path(path)) as part:
+        save_file(dict(state), part, metadata=metadata)
+    return Path(path)
 
 
 def fill(model: nn.Module, state: Mapping[str, Tensor], *, source: str) -> nn.Module:

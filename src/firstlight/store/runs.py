@@ -142,7 +142,7 @@ class Store:
         """Read one run and check that not a bit has changed since it was written."""
         folder = self.root / id
         if not folder.is_dir():
-            raise InvalidInput(f"No run {id!r} in {self.root}. `firstlight runs list` shows what is there.")
+            raise InvalidInput(f"No run {id!r} in {self.root}. `firstlight runs list` shows all.")
         try:
             body = json.loads((folder / RUN).read_text())
             sealed = body.pop("sha256")
@@ -189,7 +189,7 @@ class Store:
         found = [id for id in self.ids() if id.startswith(prefix)] if prefix else []
         if len(found) != 1:
             what = f"{len(found)} runs begin" if found else "No run begins"
-            raise InvalidInput(f"{what} with {prefix!r}. `firstlight runs list` shows what is there.")
+            raise InvalidInput(f"{what} with {prefix!r}. `firstlight runs list` shows all.")
         return found[0]
 
     def remove(self, prefix: str) -> str:

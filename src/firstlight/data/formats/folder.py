@@ -31,7 +31,7 @@ class PictureFiles:
     decoding : Decoding
         How the files become arrays.
     names : tuple of str
-        What to call the files; their paths, unless they come out of an archive.
+        Names of the files for the user: their paths, also within an archive.
     is_labelled : bool, default True
         False for a folder of images without class folders.
     """

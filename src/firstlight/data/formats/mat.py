@@ -41,7 +41,7 @@ def _split(file: Path, classes: tuple[str, ...]) -> StoredImages:
         body = loadmat(file, variable_names=["X", "y"])
     except damage as error:
         raise InvalidInput(
-            f"{file} is truncated or no MAT file of version 5 ({error}). Get a fresh copy."
+            f"{file} is truncated or not a MAT file of version 5 ({error}). Get a fresh copy."
         ) from error
     x, y = body.get("X"), body.get("y")
     if x is None or y is None or x.dtype != np.uint8 or x.ndim != 4 or x.shape[3] != y.size:

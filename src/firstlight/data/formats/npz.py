@@ -29,7 +29,7 @@ def read_npz(path: Path, *, classes: tuple[str, ...] = ()) -> Splits:
             arrays = {name: opened[name] for name in opened.files}
     except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidInput(
-            f"{path} is truncated or no plain npz file ({error}). Save arrays of numbers with numpy.savez."
+            f"{path} is truncated or not a plain npz file ({error}). Save arrays of numbers with numpy.savez."
         ) from error
     arrays = {name.removesuffix("_train"): array for name, array in arrays.items()}
     if "x" not in arrays or "y" not in arrays:

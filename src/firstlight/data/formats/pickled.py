@@ -82,7 +82,7 @@ def pickled_batch(path: Path) -> dict[str, Any]:
         ImportError, MemoryError, OverflowError,
     ) as error:  # fmt: skip
         raise InvalidInput(
-            f"{path} is refused as a pickled image batch: {error}. Nothing of it was run; get a fresh copy."
+            f"{path} is refused as a pickled image batch: {error}. No code in it was run; get a fresh copy."
         ) from error
     plain = {k.decode("latin1") if isinstance(k, bytes) else str(k): v for k, v in body.items()}
     return {k: v.values if isinstance(v, _Array) else v for k, v in plain.items()}

@@ -70,7 +70,8 @@ def picture(path: Path, decoding: Decoding = AS_THEY_ARE) -> np.ndarray:
         with Image.open(path) as opened:
             if size is not None:
                 opened.draft("RGB", (size * 2, size * 2))  # JPEG decodes faster at a fraction of the size
-            image = _eight_bits(ImageOps.exif_transpose(opened), path)
+            opened.load()
+            return prepared(opened, decoding, name=str(path))
     except (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error) as error:
         if isinstance(error, InvalidInput):
             raise
@@ -80,11 +81,16 @@ def picture(path: Path, decoding: Decoding = AS_THEY_ARE) -> np.ndarray:
         ) from error
     except Image.DecompressionBombError as error:
         raise BrokenPicture(f"{path} is too large an image ({error}).") from error
+
+
+def prepared(image: Image.Image, decoding: Decoding = AS_THEY_ARE, *, name: str) -> np.ndarray:
+    """Turn a decoded picture into ``h w c`` bytes; `name` is what an error message calls it."""
+    plain = _eight_bits(ImageOps.exif_transpose(image), name)
     if decoding.channels is not None:
-        image = image.convert("L" if decoding.channels == 1 else "RGB")
-    if size is not None:
-        image = _square(image, size, crop=decoding.crop)
-    pixels = np.asarray(image)
+        plain = plain.convert("L" if decoding.channels == 1 else "RGB")
+    if decoding.size is not None:
+        plain = _square(plain, decoding.size, crop=decoding.crop)
+    pixels = np.asarray(plain)
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
@@ -136,19 +142,19 @@ def any_colour(paths: Sequence[Path]) -> bool:
     return False
 
 
-def _eight_bits(image: Image.Image, path: Path) -> Image.Image:
+def _eight_bits(image: Image.Image, name: str) -> Image.Image:
     """Grey or RGB with eight bits a channel, whatever the mode."""
     if image.mode in _DEEP:
         levels = np.asarray(image).astype(np.int64)
         if levels.min() < 0 or levels.max() > 65535:
             raise InvalidInput(
-                f"{path} must have at most 16 bits a channel; its values reach from {levels.min()} to "
+                f"{name} must have at most 16 bits a channel; its values reach from {levels.min()} to "
                 f"{levels.max()}. Convert it first."
             )
         return Image.fromarray(np.rint(levels / 257).astype(np.uint8))
     if image.mode == "F":
         raise InvalidInput(
-            f"{path} holds floating-point numbers without a known range. Convert it to 8 bits."
+            f"{name} holds floating-point numbers without a known range. Convert it to 8 bits."
         )
     if image.mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in image.info:
         whole = image.convert("RGBA")
