@@ -35,6 +35,9 @@ class ImageData:
     files : tuple of str, default ()
         The file of every image, where each has one of its own; they stay with the images that `take`,
         `sample` and `only` choose.
+    positions : integer Tensor of shape (n,), optional
+        Where every image stands in the data set it was chosen from; they stay with the images too. None
+        means that nothing was chosen yet.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class ImageData:
     classes: tuple[str, ...]
     meta: dict[str, Any] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    positions: Int[Tensor, " n"] | None = None
 
     def __post_init__(self) -> None:
         # worker processes receive images row by row, so they are kept that way here too; the address is
@@ -73,6 +77,11 @@ class ImageData:
                 f"`files` must name one file per image, {len(self.x)}, or none; got {len(self.files)}."
             )
 
+        if self.positions is not None and len(self.positions) != len(self.x):
+            raise InvalidInput(
+                f"`positions` must have one entry per image, {len(self.x)}; got {len(self.positions)}."
+            )
+
     def __len__(self) -> int:
         return len(self.x)
 
@@ -82,6 +91,11 @@ class ImageData:
         images = f"{len(self)} image{'s' if len(self) != 1 else ''} of {size}"
         classes = f"{self.n_classes} class{'es' if self.n_classes != 1 else ''}"
         return f"ImageData({origin + ': ' if origin else ''}{images}, {classes if self.is_labelled else 'no labels'})"
+
+    @property
+    def origin(self) -> Int[Tensor, " n"]:
+        """Where every image stands in the data set it was first chosen from."""
+        return torch.arange(len(self)) if self.positions is None else self.positions
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -127,7 +141,7 @@ class ImageData:
         """Copy with the images at `index`, in that order."""
         places = index.nonzero().flatten() if index.dtype == torch.bool else index
         files = tuple(self.files[i] for i in places.tolist()) if self.files else ()
-        return self.replace(x=self.x[index], y=self.y[index], files=files)
+        return self.replace(x=self.x[index], y=self.y[index], files=files, positions=self.origin[places])
 
     def sample(self, n: int, *, seed: int) -> "ImageData":
         """Draw `n` images without replacement, as evenly over the classes as their sizes allow.
@@ -168,7 +182,7 @@ class ImageData:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # as NumPy arrays, so that joblib shares large ones between processes by memory map
-        return _rebuild, (self.x.numpy(), self.y.numpy(), self.classes, self.meta, self.files)
+        return _rebuild, (self.x.numpy(), self.y.numpy(), self.classes, self.meta, self.files, self.positions)
 
 
 def even_sample(y: Labels, n: int, *, n_classes: int, seed: int) -> Int[Tensor, " chosen"]:
@@ -225,8 +239,13 @@ def _per_channel(name: str, values: Sequence[float], channels: int) -> Tensor:
 
 
 def _rebuild(
-    x: np.ndarray, y: np.ndarray, classes: tuple[str, ...], meta: dict[str, Any], files: tuple[str, ...]
+    x: np.ndarray,
+    y: np.ndarray,
+    classes: tuple[str, ...],
+    meta: dict[str, Any],
+    files: tuple[str, ...],
+    positions: Tensor | None,
 ) -> ImageData:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return ImageData(torch.from_numpy(x), torch.from_numpy(y), classes, meta, files)
+        return ImageData(torch.from_numpy(x), torch.from_numpy(y), classes, meta, files, positions)

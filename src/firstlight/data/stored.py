@@ -40,6 +40,7 @@ class StoredImages:
     classes: tuple[str, ...]
     attributes: Mapping[str, UInt8[Tensor, " n"]] = field(default_factory=lambda: MappingProxyType({}))
     files: tuple[str, ...] = ()
+    positions: Tensor | None = None  # in the split as it is stored, once some were chosen
     is_labelled: bool = True
 
     def __post_init__(self) -> None:
@@ -65,6 +66,7 @@ class StoredImages:
             y=self.y[index],
             attributes={name: values[index] for name, values in self.attributes.items()},
             files=tuple(self.files[i] for i in index.tolist()) if self.files else (),
+            positions=index if self.positions is None else self.positions[index],
         )
 
     def only(self, names: tuple[str, ...]) -> "StoredImages":
@@ -82,7 +84,7 @@ class StoredImages:
     def image_data(self, meta: dict[str, Any]) -> ImageData:
         """Scale to [0, 1]."""
         notes = {**meta, "n": len(self)} if self.is_labelled else {**meta, "n": len(self), "labelled": False}
-        return ImageData(self.x.float().div_(255), self.y, self.classes, notes, self.files)
+        return ImageData(self.x.float().div_(255), self.y, self.classes, notes, self.files, self.positions)
 
 
 Splits: TypeAlias = dict[str, StoredImages]

@@ -1,5 +1,6 @@
 """What a user learns from the order in which his examples were learned."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,7 +36,11 @@ class Shown(Result):
     Parameters
     ----------
     index : integer Tensor of shape (n,)
-        Where they stand in the data.
+        Where they stand in the caller's data: ``data.x[index]`` are these images.
+    position : integer Tensor of shape (n,)
+        Where they stand in the data set that the caller's data were chosen from.
+    files : tuple of str
+        Their files, if each has one of its own.
     images : Tensor of shape (n, c, h, w)
         Pixels in [0, 1].
     labels : tuple of str
@@ -45,6 +50,12 @@ class Shown(Result):
     index: Int[Tensor, " n"]
     images: Images
     labels: tuple[str, ...]
+    position: Int[Tensor, " n"]
+    files: tuple[str, ...] = ()
+
+    def within(self, chosen: Int[Tensor, " m"]) -> "Shown":
+        """Refer to the data that `chosen` was taken from, instead of to the chosen images."""
+        return dataclasses.replace(self, index=chosen[self.index])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +272,13 @@ def _shown(index: Tensor, data: ImageData) -> Shown:
     if low < 0 or high > 1:  # normalised or whitened images: each picture on its own scale
         floor, top = pixels.amin((1, 2, 3), keepdim=True), pixels.amax((1, 2, 3), keepdim=True)
         pixels = (pixels - floor) / (top - floor).clamp(min=1e-12)
-    return Shown(index=index, images=pixels, labels=tuple(data.classes[int(y)] for y in data.y[index]))
+    return Shown(
+        index=index,
+        images=pixels,
+        labels=tuple(data.classes[int(y)] for y in data.y[index]),
+        position=data.origin[index],
+        files=tuple(data.files[i] for i in index.tolist()) if data.files else (),
+    )
 
 
 def _is_flat(values: Tensor) -> bool:

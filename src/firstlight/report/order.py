@@ -1,5 +1,7 @@
 """The learning order on a page: first and last images, agreement, predictors, doubtful labels."""
 
+from collections.abc import Sequence
+
 import torch
 
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
@@ -46,7 +48,9 @@ def _agreed(report: OrderReport) -> str:
 
 
 def _first_and_last(report: OrderReport) -> Section:
-    early, late = (float(report.scores[s.index].mean()) for s in (report.earliest, report.latest))
+    ranked = report.scores.sort(descending=True).values
+    early = float(ranked[: len(report.earliest.index)].mean())
+    late = float(ranked[-len(report.latest.index) :].mean())
     return Section(
         title=FIRST_AND_LAST,
         answer=f"The {len(report.earliest.index)} earliest images were classified correctly in {early:.0%} of all "
@@ -178,7 +182,16 @@ def _pictures(shown: Shown, title: str, what: str) -> Figure:
         signed=False,
         columns=12,
         zoom=_zoom(shown),
-    ).with_columns({"label": shown.labels, "number of the image": shown.index.tolist()})
+    ).with_columns(_names(shown))
+
+
+def _names(shown: Shown) -> dict[str, Sequence[object]]:
+    """How a reader finds the images again: by file, or by number in the data set."""
+    names: dict[str, Sequence[object]] = {
+        "label": shown.labels,
+        "number in the data set": shown.position.tolist(),
+    }
+    return {**names, "file": shown.files} if shown.files else names
 
 
 def _zoom(shown: Shown) -> int:

@@ -1,13 +1,16 @@
 """The learning order of a user's images, from an ensemble trained within minutes."""
 
+import dataclasses
 import time
 from dataclasses import dataclass
 
+from jaxtyping import Int
+from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
-from firstlight.data.images import ImageData
+from firstlight.data.images import ImageData, even_sample
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.insights.order_report import OrderReport, order_report
 from firstlight.measures.learning_order import RecordAccessibility, history_of, penultimate_features
@@ -27,7 +30,10 @@ class OrderTour(Result):
     Parameters
     ----------
     report : OrderReport
-        Everything measured; its pictures are the images in full size.
+        Everything measured; its pictures are the images in full size, and their indices are those of the
+        caller's images.
+    index : integer Tensor of shape (n,)
+        Which of the caller's images were followed: ``report.scores[i]`` is that of image ``index[i]``.
     data_name, n_images, recipe : str or int
         What was trained, in words.
     seconds : float
@@ -35,6 +41,7 @@ class OrderTour(Result):
     """
 
     report: OrderReport
+    index: Int[Tensor, " n"]
     data_name: str
     n_images: int
     recipe: str
@@ -73,7 +80,8 @@ def run_order_tour(
             f"got {minutes}, {n_networks}, {n_images}."
         )
     start = time.perf_counter()
-    chosen = train.sample(min(n_images, len(train)), seed=seed)
+    index = even_sample(train.y, min(n_images, len(train)), n_classes=train.n_classes, seed=seed)
+    chosen = train.take(index)
     small = _shrunk(chosen)
     small = ChannelNormalisation.fit(small).transform(small)
     passes = 60 * minutes / (SECONDS_AN_IMAGE * len(small))
@@ -86,8 +94,15 @@ def run_order_tour(
     )
     history = history_of([net.records[0] for net in trained])
     features = [penultimate_features(net.into(spec(net.seed)), small.x) for net in trained]
+    report = order_report(history, chosen, features=features, n_shown=min(24, len(chosen)), seed=seed)
     return OrderTour(
-        report=order_report(history, chosen, features=features, n_shown=min(24, len(chosen)), seed=seed),
+        report=dataclasses.replace(
+            report,
+            earliest=report.earliest.within(index),
+            latest=report.latest.within(index),
+            suspects=report.suspects.within(index),
+        ),
+        index=index,
         data_name=str(train.meta.get("name", "images")),
         n_images=len(chosen),
         recipe=f"{nets} networks, {epochs} epochs, SGD, rate {recipe.lr}, batch 32, "
