@@ -9,7 +9,7 @@ from torch import nn
 from firstlight.core.errors import Diverged, InvalidInput
 from firstlight.insights import IdentityTask, flip_point, identity_bias, run_identity_task, run_identity_tasks
 from firstlight.insights.identity_flip import bisected
-from firstlight.insights.identity_task import write_limit
+from firstlight.insights.identity_task import initial_findings, write_limit
 from firstlight.store import Store
 from firstlight.training import Recipe, train
 
@@ -28,6 +28,18 @@ def test_a_run_is_finite_repeatable_and_shared_through_the_store(tmp_path):
     outputs = first.model(SMALL.images.unseen)
     assert outputs.isfinite().all()
     assert first.found.verdict in {"identity", "edge detector", "constant", "noise", "none"}
+
+
+def test_initial_findings_are_those_of_the_network_before_training():
+    initial = initial_findings(SMALL)
+    weights = SMALL.build().state_dict()
+    assert all(torch.equal(initial.weights[name], weight) for name, weight in weights.items())
+    assert (
+        initial.scores["unseen"].means["identity"]
+        == initial.untrained
+        == run_identity_task(SMALL).found.untrained
+    )
+    assert initial.loss > run_identity_task(SMALL).found.loss
 
 
 @pytest.mark.parametrize("family", ["cnn", "fcn", "linear_fcn", "residual_fcn"])
