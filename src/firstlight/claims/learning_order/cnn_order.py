@@ -6,22 +6,25 @@ import torch
 from torch import Tensor
 
 from firstlight.claims.conditions import all_of, any_of, rising, within
-from firstlight.claims.evidence import Evidence, Measured, Series, by
+from firstlight.claims.evidence import Measured, Series, by
 from firstlight.claims.learning_order.common import (
-    curves_of,
+    PAPER_CNN,
+    SMOKE_CNN,
+    CnnConfig,
+    CurveStudy,
     ensemble_seed,
     histories,
+    linear_network,
     pair,
     random_directions,
     training_accuracy,
 )
 from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ComponentProjection, ZCAWhitening, shuffled_labels
-from firstlight.figures import Figure
 from firstlight.maths import PCA, image_pca, pearson
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
@@ -31,8 +34,7 @@ from firstlight.measures.learning_order import (
     penultimate_features,
     smoothed_correlation,
 )
-from firstlight.models import ModelSpec
-from firstlight.training import Recipe, Trained
+from firstlight.training import Trained
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"
@@ -64,20 +66,16 @@ def _peaks_later(claim: str, data: str = "") -> Rule:
 
 
 @study
-class CnnLearningOrder(Study):
+class CnnLearningOrder(CurveStudy):
     """What predicts the order in which a CNN learns: linear networks, components, neighbours?"""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(CnnConfig):
         """Data and networks."""
 
-        data: str = "cats_dogs"
         many: str = "cifar10"  # ten classes, for the second study of projections
         n: int = 2000
         n_test: int = 1000
-        halve: bool = True
-        model: str = "small"
-        options: tuple[tuple[str, float], ...] = (("width", 0.5),)
         lr: float = 0.02
         epochs: int = 25
         nets: int = 2
@@ -85,29 +83,27 @@ class CnnLearningOrder(Study):
         linear_lr: float = 0.003
         linear_epochs: int = 10
         numbers: tuple[int, ...] = (2, 5, 20, 100)
-        seed: int = 0
 
+    drawn = "P = "
+    axes = ("epoch", "test accuracy on P components")
     scales = {
         "smoke": Config(
-            data="photos:coffee/flower",
+            **SMOKE_CNN,
             many="photos",
             n=200,
             n_test=100,
-            options=(("width", 0.1),),
             epochs=2,
             linear_nets=2,
             linear_epochs=2,
-            numbers=(2, 5),
+            numbers=(2, 5, 20),
         ),
         "desk": Config(),
         "night": Config(n=5000, halve=False, epochs=40, linear_epochs=20),
         "paper": Config(
+            **PAPER_CNN,
             data="small_mammals",
             n=2500,
             n_test=500,
-            halve=False,
-            model="st_vgg",
-            options=(),
             lr=0.05,
             epochs=200,
             nets=100,
@@ -180,25 +176,6 @@ class CnnLearningOrder(Study):
             **_neighbours(cfg, test, nets[0], scores),
         }
 
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Accuracy on projected test images over epochs."""
-        names = [name for name in evidence.arrays if name.endswith(" components")]
-        roles = ("null", "other", "theory", "random labels")
-        return curves_of(
-            evidence,
-            {**{name: roles[i % 4] for i, name in enumerate(names)}, "whole images": "trained"},
-            title="Accuracy on images projected to few components",
-            alt="Test accuracy over epochs, one curve per number of components",
-            x="epoch",
-            y="accuracy",
-        )
-
-
-def _cnn(cfg: CnnLearningOrder.Config, train: ImageData) -> tuple[ModelSpec, Recipe]:
-    spec = ModelSpec(name=cfg.model, classes=train.n_classes, shape=train.shape, options=dict(cfg.options))
-    return spec, Recipe(lr=cfg.lr, batch_size=32, epochs=cfg.epochs, seed=ensemble_seed(cfg.seed))
-
 
 def _projected(
     cfg: CnnLearningOrder.Config, train: ImageData, test: ImageData, pca: PCA, nets: int
@@ -208,7 +185,7 @@ def _projected(
     control = random_directions(pca, seed=cfg.seed)
     probes = [ComponentProjection.fit(train, p, pca=pca).transform(test) for p in cfg.numbers]
     probes += [ComponentProjection.fit(train, p, pca=control).transform(test) for p in ends]
-    spec, recipe = _cnn(cfg, train)
+    spec, recipe = cfg.spec(train), cfg.recipe(lr=cfg.lr, epochs=cfg.epochs)
     members, (order, *found) = histories(spec, nets, train, recipe, test, *probes, label="Training CNNs")
     rows = [history.accuracy.mean(0) for history in found]
     epochs = [int(row.argmax()) + 1 for row in rows]
@@ -220,24 +197,17 @@ def _projected(
             "peak epoch": by(cfg.numbers, epochs[:count]),
             "peak epoch on random directions": by(ends, epochs[count:]),
             "fall of accuracy": float(rows[0].max() - rows[0][-1]),
-            **{f"{p} components": row for p, row in zip(cfg.numbers, rows, strict=False)},
-            "whole images": order.accuracy.mean(0),
+            **{f"P = {p}": row for p, row in zip(cfg.numbers, rows, strict=False)},
+            "P = all": order.accuracy.mean(0),
         },
     )
 
 
 def _linear_scores(cfg: CnnLearningOrder.Config, train: ImageData, test: ImageData) -> Tensor:
     """Accessibility in two-layer linear networks."""
-    spec = ModelSpec(
-        name="linear_fcn",
-        classes=train.n_classes,
-        shape=train.shape,
-        initialiser="xavier_uniform",
-        options={"depth": 2, "units": 256},
-    )
-    recipe = Recipe(
-        lr=cfg.linear_lr, batch_size=100, epochs=cfg.linear_epochs, seed=ensemble_seed(cfg.seed) + 50
-    )
+    seed = ensemble_seed(cfg.seed) + 50
+    recipe = cfg.recipe(lr=cfg.linear_lr, batch_size=100, epochs=cfg.linear_epochs, seed=seed)
+    spec = linear_network(train, depth=2)
     _, (history,) = histories(spec, cfg.linear_nets, train, recipe, test, label="Training linear networks")
     return history.scores
 
@@ -250,14 +220,10 @@ def _critical(
     solved, component = critical.defined, critical.critical[critical.defined]
     window = 10 if int(solved.sum()) >= 200 else 2
     white = ZCAWhitening.fit(train, pca=pca)
-    spec, recipe = _cnn(cfg, train)
+    parts, nets = [white.transform(part) for part in (train, test)], max(1, cfg.nets // 2)
+    recipe = cfg.recipe(lr=cfg.lr, epochs=cfg.epochs)
     _, (whitened,) = histories(
-        spec,
-        max(1, cfg.nets // 2),
-        white.transform(train),
-        recipe,
-        white.transform(test),
-        label="Training on whitened images",
+        cfg.spec(train), nets, parts[0], recipe, parts[1], label="Training on whitened images"
     )
     rows = {"": scores[solved], " when whitened": whitened.scores[solved]}
     return {
@@ -270,7 +236,7 @@ def _neighbours(cfg: CnnLearningOrder.Config, test: ImageData, net: Trained, sco
     """Accessibility against the share of neighbours of the same class, in pixels and in a network."""
     by_k = discriminabilities(test.x, test.y, ks=[min(k, len(test) - 1) for k in KS])
     dealt = torch.randperm(len(test), generator=generator_from("dealt", cfg.seed))
-    spec, _ = _cnn(cfg, test)
+    spec = cfg.spec(test)
     trained, untrained = (
         discriminability(penultimate_features(model, test.x), test.y, k=10)
         for model in (net.into(spec(net.seed)), spec(ensemble_seed(cfg.seed) + 999))

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from firstlight import data
 from firstlight.claims.evidence import Evidence
 from firstlight.claims.rules import NoNull
+from firstlight.claims.study import Study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
@@ -121,6 +122,15 @@ def histories(
     return nets, [history_of([net.records[i] for net in nets]) for i in range(len(probes))]
 
 
+def linear_network(train: ImageData, *, depth: int) -> ModelSpec:
+    """Fully connected linear network from Glorot weights, 256 units in its hidden layers."""
+    options = {"depth": 1} if depth == 1 else {"depth": depth, "units": 256}
+    classes, shape = train.n_classes, train.shape
+    return ModelSpec(
+        name="linear_fcn", classes=classes, shape=shape, initialiser="xavier_uniform", options=options
+    )
+
+
 def training_accuracy(nets: Sequence[Trained]) -> float:
     """Share of right answers during the last epoch, mean over networks."""
     rows = [net.history.hits[-net.history.steps_per_epoch :] for net in nets]
@@ -170,24 +180,71 @@ def bands(values: Float[Tensor, " m"]) -> tuple[float, float]:
     return float(values[:5].mean()), float(values[low:100].mean())
 
 
-def curves_of(evidence: Evidence, roles: dict[str, str], *, at: str = "", **options: Any) -> Figure:
-    """Draw arrays that the study kept for its figure, one curve per name, the range over seeds as a band.
+# ---------------------------------------------------------------- bases
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Holds the arrays.
-    roles : dict of str to str
-        Role of each array in the figure.
-    at : str, optional
-        Array with the positions on the horizontal axis.
-    **options
-        As for :func:`firstlight.figures.curves`.
-    """
-    shared = min(len(row) for name in roles for row in evidence.arrays[name])  # ranks differ between seeds
-    series = [
-        Curve(name=name, values=torch.stack([row[:shared] for row in evidence.arrays[name]]), role=role)
-        for name, role in roles.items()
-    ]
-    positions = evidence.arrays[at][0][:shared].tolist() if at else None
-    return curves(series, at=positions, **options)
+
+SMOKE: dict[str, Any] = {"data": "photos:coffee/flower"}
+SMOKE_CNN: dict[str, Any] = {**SMOKE, "options": (("width", 0.1),)}
+PAPER_CNN: dict[str, Any] = {"halve": False, "model": "st_vgg", "options": ()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CnnConfig:
+    """Data and convolutional networks."""
+
+    data: str = "cats_dogs"
+    halve: bool = True
+    model: str = "small"
+    options: tuple[tuple[str, float], ...] = (("width", 0.5),)
+    nets: int = 1
+    seed: int = 0
+
+    def spec(self, train: ImageData, *, model: str = "") -> ModelSpec:
+        """Network for these images."""
+        shape, options = train.shape, dict(self.options)
+        return ModelSpec(name=model or self.model, classes=train.n_classes, shape=shape, options=options)
+
+    def recipe(self, **options: Any) -> Recipe:
+        """SGD in batches of 32; the seeds of a study share no network."""
+        return Recipe(**{"batch_size": 32, "seed": ensemble_seed(self.seed), **options})
+
+
+class CurveStudy(Study):
+    """Draws arrays that the study kept for its figure; the range over seeds is a band."""
+
+    drawn: ClassVar[dict[str, str] | str]
+    """Role of each array; or how the names of an ordered family of arrays begin."""
+
+    axes: ClassVar[tuple[str, str]]
+    """What the axes say."""
+
+    at: ClassVar[str] = ""
+    """Array with the positions on the horizontal axis."""
+
+    log_axes: ClassVar[str] = ""
+    """Which axes are logarithmic: "", "x" or "xy"."""
+
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw the arrays."""
+        family = cls.drawn if isinstance(cls.drawn, str) else None
+        names = [n for n in evidence.arrays if family and n.startswith(family)] or list(cls.drawn)
+        shared = min(len(row) for name in names for row in evidence.arrays[name])  # ranks differ by seed
+        series = []
+        for index, name in enumerate(names):
+            values = torch.stack([row[:shared] for row in evidence.arrays[name]])
+            if isinstance(cls.drawn, dict):
+                series.append(Curve(name=name, values=values, role=cls.drawn[name]))
+            else:
+                series.append(Curve(name=name, values=values, shade=index / max(len(names) - 1, 1)))
+        x, y = cls.axes
+        return curves(
+            series,
+            title=cls.question(),
+            alt=f"{y} against {x}: {', '.join(names)}",
+            x=x,
+            y=y,
+            at=evidence.arrays[cls.at][0][:shared].tolist() if cls.at else None,
+            log_x="x" in cls.log_axes,
+            log_y="y" in cls.log_axes,
+        )

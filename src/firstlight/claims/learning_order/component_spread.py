@@ -6,13 +6,14 @@ import torch
 from torch import Tensor
 
 from firstlight.claims.conditions import all_of
-from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.evidence import Measured
 from firstlight.claims.learning_order.common import (
     CompactWatch,
+    CurveStudy,
     bands,
     centred,
-    curves_of,
     ensemble_seed,
+    linear_network,
     normalised,
     one_hot,
     order_by_index,
@@ -20,14 +21,12 @@ from firstlight.claims.learning_order.common import (
 )
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ZCAWhitening
-from firstlight.figures import Figure
 from firstlight.maths import image_pca
 from firstlight.measures.learning_order import ComponentConvergence, component_convergence
-from firstlight.models import ModelSpec
 from firstlight.theory import deep_linear as dl
 from firstlight.training import Recipe, train_ensemble
 
@@ -35,7 +34,7 @@ SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 
 
 @study
-class SpreadByComponent(Study):
+class SpreadByComponent(CurveStudy):
     """Do linear networks agree first along the leading principal components, unless the data are whitened?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -56,6 +55,9 @@ class SpreadByComponent(Study):
         whitened_rate: float = 0.03  # of the same limit, or all is over in a step
         seed: int = 0
 
+    drawn = {"natural": "trained", "whitened": "null"}
+    axes = ("principal component", "spread left")
+    log_axes = "xy"
     scales = {
         "smoke": Config(
             one_layer_data="photos",
@@ -123,33 +125,13 @@ class SpreadByComponent(Study):
             "whitened": two_white.share_left()[-1],
         }
 
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Share of the spread that is left, by component."""
-        return curves_of(
-            evidence,
-            {"natural": "trained", "whitened": "null"},
-            title="Spread over networks that is left after training",
-            alt="Share of the initial spread against component: rising for natural images, flat when whitened",
-            x="principal component",
-            y="spread left",
-            log_x=True,
-            log_y=True,
-        )
-
 
 def _one_layer(cfg: SpreadByComponent.Config) -> tuple[Tensor, Tensor, float]:
     """Share of the spread left by SGD, on natural and whitened images, and the accuracy on natural ones."""
     train = normalised(cfg.one_layer_data, cfg.n, seed=cfg.seed, halve=True)
     pca = image_pca(train.x)
     basis = pca.truncated(pca.rank(rtol=1e-9)).basis
-    spec = ModelSpec(
-        name="linear_fcn",
-        classes=train.n_classes,
-        shape=train.shape,
-        initialiser="xavier_uniform",
-        options={"depth": 1},
-    )
+    spec = linear_network(train, depth=1)
     recipe = Recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs, seed=ensemble_seed(cfg.seed))
     steps = (0, recipe.total_steps(len(train)))
     watch = CompactWatch(train.shape, steps)
@@ -170,17 +152,21 @@ def _two_layers(
     """Convergence on natural and on whitened images, and the excess loss left on natural ones."""
     train = normalised(name, cfg.n, seed=cfg.seed, halve=cfg.halve)
     moments = _moments(train)
-    # whitening scales the principal coordinates and rotates nothing: no second decomposition is needed
-    scale = (moments.values / len(train) + 1e-8 * moments.values[0] / len(train)).rsqrt()
-    white = replace(moments, values=moments.values * scale.square(), cross=moments.cross * scale)
     natural, excess = _descent(moments, cfg, rate=cfg.rate)
-    whitened, _ = _descent(white, cfg, rate=cfg.whitened_rate)
+    whitened, _ = _descent(_whitened(moments), cfg, rate=cfg.whitened_rate)
     return natural, whitened, excess
 
 
 def _moments(train: ImageData) -> dl.PrincipalMoments:
     (x,) = centred(train)
     return dl.principal_moments(x, one_hot(train))
+
+
+def _whitened(moments: dl.PrincipalMoments, *, eps: float = 1e-8) -> dl.PrincipalMoments:
+    """Moments of the whitened images: whitening scales the coordinates and rotates nothing, so none is decomposed."""
+    variances = moments.values / moments.n_samples
+    scale = (variances + eps * variances[0]).rsqrt()
+    return replace(moments, values=moments.values * scale.square(), cross=moments.cross * scale)
 
 
 def _descent(

@@ -6,12 +6,15 @@ import torch
 from torch import Tensor
 
 from firstlight.claims.conditions import all_of
-from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.evidence import Measured
 from firstlight.claims.learning_order.common import (
+    PAPER_CNN,
+    SMOKE_CNN,
+    CnnConfig,
     CompactWatch,
+    CurveStudy,
     bands,
     centred,
-    curves_of,
     ensemble_seed,
     normalised,
     one_hot,
@@ -20,52 +23,44 @@ from firstlight.claims.learning_order.common import (
 )
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ZCAWhitening
-from firstlight.figures import Figure
 from firstlight.measures.learning_order import ComponentConvergence, component_convergence
-from firstlight.models import ModelSpec
 from firstlight.theory.deep_linear import principal_moments
-from firstlight.training import Recipe, train_ensemble
+from firstlight.training import train_ensemble
 
 SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 RELU = "spread left early in ReLU networks along components"
 
 
 @study
-class ConvolutionalSpread(Study):
+class ConvolutionalSpread(CurveStudy):
     """Do convolutional networks, linear and ReLU, also agree first along leading components?"""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(CnnConfig):
         """Data and networks."""
 
-        data: str = "cats_dogs"
-        n: int = 4000
-        halve: bool = True
+        n: int = 2500
         linear_model: str = "small_linear"
-        model: str = "small"
-        options: tuple[tuple[str, float], ...] = (("width", 0.5),)
         nets: int = 2  # their spread is what is measured
         linear_epochs: int = 20
         epochs: int = 12
         lr: float = 0.2
         relu_lr: float = 0.1
-        seed: int = 0
 
+    drawn = {"linear, end": "trained", "linear, whitened": "null", "ReLU, early": "other"}
+    axes = ("principal component", "spread / initial spread")
+    log_axes = "xy"
     scales = {
-        "smoke": Config(
-            data="photos:coffee/flower", n=64, options=(("width", 0.1),), linear_epochs=2, epochs=2
-        ),
+        "smoke": Config(**SMOKE_CNN, n=64, linear_epochs=2, epochs=2),
         "desk": Config(),
         "night": Config(halve=False, n=10_000, nets=4, linear_epochs=60, epochs=20),
         "paper": Config(
-            n=10_000,
-            halve=False,
+            **PAPER_CNN,
             linear_model="linear_st_vgg",
-            model="st_vgg",
-            options=(),
+            n=10_000,
             nets=10,
             linear_epochs=100,
             epochs=50,
@@ -118,20 +113,6 @@ class ConvolutionalSpread(Study):
             "ReLU, early": relu.share_left()[1],
         }
 
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Share of the spread that is left."""
-        return curves_of(
-            evidence,
-            {"linear, end": "trained", "linear, whitened": "null", "ReLU, early": "other"},
-            title="Spread over convolutional networks",
-            alt="Spread relative to that of the initial networks, by component, of linear and ReLU networks",
-            x="principal component",
-            y="spread / initial spread",
-            log_x=True,
-            log_y=True,
-        )
-
 
 def _convergence(
     train: ImageData, cfg: ConvolutionalSpread.Config, *, is_linear: bool
@@ -140,8 +121,14 @@ def _convergence(
     (x,) = centred(train)
     moments = principal_moments(x, one_hot(train))
     basis = moments.basis[:, : int((moments.values > 1e-9 * moments.values[0]).sum())]
-    name, recipe = _recipe(cfg, is_linear=is_linear)
-    spec = ModelSpec(name=name, classes=train.n_classes, shape=train.shape, options=dict(cfg.options))
+    if is_linear:
+        name, recipe = cfg.linear_model, cfg.recipe(lr=cfg.lr, epochs=cfg.linear_epochs, loss="mse")
+    else:
+        name, recipe = (
+            cfg.model,
+            cfg.recipe(lr=cfg.relu_lr, epochs=cfg.epochs, seed=ensemble_seed(cfg.seed) + 100),
+        )
+    spec = cfg.spec(train, model=name)
     total = recipe.total_steps(len(train))
     steps = (0, max(1, total // (2 if is_linear else 4)), total)
     watch = CompactWatch(train.shape, steps, is_linear)
@@ -156,11 +143,3 @@ def _convergence(
     frequencies = train.counts.double() / len(train)
     right = (torch.einsum("nq,akq->ank", x, weights[:, -1].double()) + frequencies).argmax(2) == train.y
     return convergence, float(right.double().mean())
-
-
-def _recipe(cfg: ConvolutionalSpread.Config, *, is_linear: bool) -> tuple[str, Recipe]:
-    seed = ensemble_seed(cfg.seed)
-    if is_linear:
-        recipe = Recipe(lr=cfg.lr, batch_size=32, epochs=cfg.linear_epochs, loss="mse", seed=seed)
-        return cfg.linear_model, recipe
-    return cfg.model, Recipe(lr=cfg.relu_lr, batch_size=32, epochs=cfg.epochs, seed=seed + 100)

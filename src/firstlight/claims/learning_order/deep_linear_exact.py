@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from firstlight.claims.conditions import all_of, each
-from firstlight.claims.evidence import Evidence, Measured, by
-from firstlight.claims.learning_order.common import IDENTITY, curves_of
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.learning_order.common import IDENTITY
 from firstlight.claims.quantities import highest, lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Figure
 from firstlight.theory import deep_linear as dl
 
 RATES = (1e-3, 1e-4, 1e-5)
@@ -94,22 +93,7 @@ class DeepLinearExact(Study):
             "relative drift of B": by(range(2, len(right) + 2), right),
             "drift error": float((right - 1).abs().max()),
             "drift error as printed": drift_printed,
-            "A, layers 1 to L-1": left,
-            "B, layers 2 to L": right,
-            "theory": torch.ones_like(left),
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Measured over predicted drift, layer by layer."""
-        return curves_of(
-            evidence,
-            {"A, layers 1 to L-1": "trained", "B, layers 2 to L": "random labels", "theory": "theory"},
-            title="Drift of the scale matrices in the first step",
-            alt="Measured over predicted drift of A and B by layer, all close to one",
-            x="layer",
-            y="measured / predicted",
-        )
 
 
 def _problem(q: int, k: int, n: int, seed: int) -> tuple[Tensor, Tensor]:

@@ -6,14 +6,13 @@ import torch
 from torch import Tensor
 
 from firstlight.claims.conditions import all_of, rising
-from firstlight.claims.evidence import Evidence, Measured, by
-from firstlight.claims.learning_order.common import ensemble_seed, histories, training_accuracy
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.learning_order.common import CurveStudy, ensemble_seed, histories, training_accuracy
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.core.seeds import generator_from
 from firstlight.data.synthetic.frequency import frequency_data
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import pearson, spearman
 from firstlight.measures.learning_order import critical_frequency, discriminabilities
 from firstlight.models import ModelSpec
@@ -25,7 +24,7 @@ TRAINED = value("training accuracy") > 0.85
 
 
 @study
-class FrequencyOrder(Study):
+class FrequencyOrder(CurveStudy):
     """Are points that need higher frequencies learned later?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -41,6 +40,8 @@ class FrequencyOrder(Study):
         seed: int = 0
 
     n_seeds = 10  # cheap, and the correlation lies close to its bound
+    drawn = "frequency "
+    axes = ("epoch", "accuracy on points of each critical frequency")
     scales = {
         "smoke": Config(n=300, n_test=200, units=16, epochs=3),
         "desk": Config(),
@@ -113,21 +114,6 @@ class FrequencyOrder(Study):
             "training accuracy": training_accuracy(nets),
             **{f"frequency {j}": row for j, row in zip(present, rows, strict=True)},
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Accuracy by critical frequency over epochs."""
-        names = [name for name in evidence.arrays if name.startswith("frequency ")]
-        return curves(
-            [
-                Curve(name=name, values=torch.stack(evidence.arrays[name]), shade=i / max(len(names) - 1, 1))
-                for i, name in enumerate(names)
-            ],
-            title="Low frequencies are learned first",
-            alt="Accuracy over epochs on points of each critical frequency",
-            x="epoch",
-            y="accuracy",
-        )
 
 
 def _by_frequency(right: Tensor, critical: Tensor) -> tuple[list[int], Tensor, Tensor]:

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from firstlight.claims.conditions import all_of, within
-from firstlight.claims.evidence import Evidence, Measured, by
-from firstlight.claims.learning_order.common import centred, curves_of, one_hot, pair
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.learning_order.common import CurveStudy, centred, one_hot, pair
 from firstlight.claims.quantities import average, value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Figure
 from firstlight.theory import deep_linear as dl
 
 CHECKPOINTS = (5, 20, 59, 200)
@@ -21,7 +20,7 @@ ACCURACIES = [value("test accuracy", at=name) for name in ("definition 3", "Glor
 
 
 @study
-class InitialSpeed(Study):
+class InitialSpeed(CurveStudy):
     """Does definition 3 train faster than Glorot's rule when one hidden layer is wide?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -37,6 +36,9 @@ class InitialSpeed(Study):
         fraction: float = 0.5  # of the largest stable rate
         seed: int = 0
 
+    drawn = {"definition 3": "trained", "Glorot": "random labels", "Glorot redrawn": "null"}
+    axes = ("step", "excess loss / initial excess loss")
+    log_axes = "y"
     scales = {
         "smoke": Config(data="photos:coffee/flower", n=100, n_test=50, width=100, steps=10),
         "desk": Config(),
@@ -83,19 +85,6 @@ class InitialSpeed(Study):
             **{f"loss left from {name}": by(points, losses[points]) for name, (losses, _) in runs.items()},
             **{name: losses for name, (losses, _) in runs.items()},
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Loss curves."""
-        return curves_of(
-            evidence,
-            {"definition 3": "trained", "Glorot": "random labels", "Glorot redrawn": "null"},
-            title="Loss from two initialisers, rates at one fraction of their limits",
-            alt="Excess loss over steps from both initialisers",
-            x="step",
-            y="excess loss / initial excess loss",
-            log_y=True,
-        )
 
 
 def _initial(cfg: InitialSpeed.Config, q: int, k: int, rule: str, seed: int) -> list[Tensor]:

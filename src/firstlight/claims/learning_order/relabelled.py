@@ -3,21 +3,25 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from firstlight.claims.conditions import falling, within
-from firstlight.claims.evidence import Evidence, Measured, Series, by
-from firstlight.claims.learning_order.common import ensemble_seed, histories, normalised, random_directions
+from firstlight.claims.evidence import Measured, Series, by
+from firstlight.claims.learning_order.common import (
+    PAPER_CNN,
+    SMOKE_CNN,
+    CnnConfig,
+    CurveStudy,
+    histories,
+    normalised,
+    random_directions,
+)
 from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import SeparatorLabels
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PCA, image_pca, pearson
-from firstlight.models import ModelSpec
-from firstlight.training import Recipe
 
 STARTS: tuple[Literal["true", "shuffled"], ...] = ("true", "shuffled")
 
@@ -36,37 +40,26 @@ def _rule(claim: str, start: str) -> Rule:
 
 
 @study
-class SeparableLabels(Study):
+class SeparableLabels(CurveStudy):
     """Are labels that are separable in fewer leading components learned faster?"""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(CnnConfig):
         """Data and networks."""
 
-        data: str = "cats_dogs"
         n: int = 1500  # more than the 768 pixels
-        halve: bool = True
         numbers: tuple[int, ...] = (10, 50, 500)
-        model: str = "small"
-        options: tuple[tuple[str, float], ...] = (("width", 0.5),)
-        nets: int = 1
         epochs: int = 15
         lr: float = 0.05
         uncorrelated_components: int = 20
-        seed: int = 0
 
+    drawn = "P = "
+    axes = ("epoch", "training accuracy on labels separable in P components")
     scales = {
-        "smoke": Config(
-            data="photos:coffee/flower",
-            n=200,
-            numbers=(5, 50),
-            options=(("width", 0.1),),
-            epochs=2,
-            uncorrelated_components=5,
-        ),
+        "smoke": Config(**SMOKE_CNN, n=200, numbers=(5, 20, 50), epochs=2, uncorrelated_components=5),
         "desk": Config(),
         "night": Config(n=5000, halve=False, nets=2),
-        "paper": Config(n=10_000, halve=False, model="st_vgg", options=(), nets=10, epochs=100),
+        "paper": Config(**PAPER_CNN, n=10_000, nets=10, epochs=100),
     }
     rules = (
         _rule("interv.fig11a", "true"),
@@ -102,21 +95,6 @@ class SeparableLabels(Study):
                 measured |= {f"P = {p}": row for p, row in zip(cfg.numbers, rows, strict=True)}
         return measured
 
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Training accuracy by number of components."""
-        rows = {name: torch.stack(values) for name, values in evidence.arrays.items()}
-        return curves(
-            [
-                Curve(name=name, values=values, shade=i / max(len(rows) - 1, 1))
-                for i, (name, values) in enumerate(rows.items())
-            ],
-            title="Labels separable in P components",
-            alt="Training accuracy over epochs, one curve per number of components",
-            x="epoch",
-            y="training accuracy",
-        )
-
 
 def _relabelled(
     train: ImageData, components: int, start: Literal["true", "shuffled"], seed: int, pca: PCA
@@ -126,7 +104,6 @@ def _relabelled(
 
 def _curve(cfg: SeparableLabels.Config, train: ImageData) -> Tensor:
     """Training accuracy by epoch, mean over networks."""
-    spec = ModelSpec(name=cfg.model, classes=2, shape=train.shape, options=dict(cfg.options))
-    recipe = Recipe(lr=cfg.lr, batch_size=32, epochs=cfg.epochs, seed=ensemble_seed(cfg.seed))
-    _, (history,) = histories(spec, cfg.nets, train, recipe, train, label="Training on new labels")
+    recipe = cfg.recipe(lr=cfg.lr, epochs=cfg.epochs)
+    _, (history,) = histories(cfg.spec(train), cfg.nets, train, recipe, train, label="Training on new labels")
     return history.accuracy.mean(0)

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 import torch
 
 from firstlight import models
-from firstlight.claims.evidence import Evidence, Measured
-from firstlight.claims.learning_order.common import curves_of
+from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Figure
 from firstlight.models.two_layer import TwoLayerReLU
 from firstlight.theory import two_layer_relu as theory
 
@@ -59,7 +57,6 @@ class ReluExact(Study):
         printed = step - torch.outer(a, a) @ w @ (x.T @ x) / 4
         loose_map = loose.readout.double() @ loose.hidden.weight.detach() / 2
         predicted = x @ theory.linear_map(a, w)
-        order = predicted.argsort()
         return {
             "deviation from the linear map": float((outputs.detach() - predicted).abs().max()),
             "deviation without pairing": float(
@@ -67,21 +64,7 @@ class ReluExact(Study):
             ),
             "error of the first step": float((step - slope).abs().max()),
             "error with the printed constant": float((printed - slope).abs().max()),
-            "network": outputs.detach()[order],
-            "linear map": predicted[order],
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Outputs beside the linear map."""
-        return curves_of(
-            evidence,
-            {"network": "trained", "linear map": "theory"},
-            title="A paired ReLU network is linear before training",
-            alt="Outputs of the network and of the linear map, two curves that coincide",
-            x="point, by predicted output",
-            y="output",
-        )
 
 
 def _built(cfg: ReluExact.Config, *, paired: bool) -> TwoLayerReLU:

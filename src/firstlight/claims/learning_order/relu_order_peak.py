@@ -6,22 +6,21 @@ import torch
 from torch import Tensor, nn
 
 from firstlight.claims.conditions import all_of, within
-from firstlight.claims.evidence import Evidence, Measured
-from firstlight.claims.learning_order.common import curves_of, ensemble_seed, pair
+from firstlight.claims.evidence import Measured
+from firstlight.claims.learning_order.common import CurveStudy, ensemble_seed, pair
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.core.parallel import map_tasks
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.figures import Figure
 from firstlight.measures.learning_order import AccessibilityRecorder, history_of, running_constancy
 from firstlight.models import build
 from firstlight.training import Recipe, geometric_steps, train
 
 
 @study
-class ReluOrderPeak(Study):
+class ReluOrderPeak(CurveStudy):
     """Is the learning order of two-layer ReLU networks most constant at the onset of overfitting?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -34,11 +33,14 @@ class ReluOrderPeak(Study):
         halve: bool = True
         noise: float = 0.2  # share of wrong training labels
         units: int = 200
-        nets: int = 3  # per ensemble
-        steps: int = 1500
+        nets: int = 2  # per ensemble
+        steps: int = 2500
         lr: float = 0.5
         seed: int = 0
 
+    drawn = {"constancy": "trained", "constancy, clean labels": "null", "test accuracy": "random labels"}
+    axes = ("step", "correlation up to this step, share")
+    at, log_axes = "step", "x"
     scales = {
         "smoke": Config(data="photos:coffee/flower", n=60, n_test=60, units=10, nets=1, steps=20, lr=0.05),
         "desk": Config(),
@@ -81,28 +83,10 @@ class ReluOrderPeak(Study):
             "fall of test accuracy": float(accuracy.max() - accuracy[-1]),
             "training accuracy": training,
             "step": torch.tensor(steps),
-            "constancy so far": constancy,
-            "constancy so far, clean labels": calm,
+            "constancy": constancy,
+            "constancy, clean labels": calm,
             "test accuracy": accuracy,
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Constancy and accuracy over time."""
-        return curves_of(
-            evidence,
-            {
-                "constancy so far": "trained",
-                "constancy so far, clean labels": "null",
-                "test accuracy": "random labels",
-            },
-            at="step",
-            title="Constancy of the order while overfitting",
-            alt="Running constancy and test accuracy against steps",
-            x="step",
-            y="correlation, share",
-            log_x=True,
-        )
 
 
 class _At:

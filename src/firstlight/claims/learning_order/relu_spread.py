@@ -5,21 +5,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.evidence import Measured
 from firstlight.claims.learning_order.common import (
+    CurveStudy,
     bands,
     centred,
-    curves_of,
     ensemble_seed,
     normalised,
     order_by_index,
 )
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ZCAWhitening
-from firstlight.figures import Figure
 from firstlight.models import build
 from firstlight.models.two_layer import TwoLayerReLU
 from firstlight.theory.deep_linear import principal_moments
@@ -27,7 +26,7 @@ from firstlight.theory.two_layer_relu import exact_step
 
 
 @study
-class ReluSpreadByComponent(Study):
+class ReluSpreadByComponent(CurveStudy):
     """Does a two-layer ReLU network with a trained first layer show the order of linear networks?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -43,6 +42,8 @@ class ReluSpreadByComponent(Study):
         rate: float = 0.5  # of the stability limit of the linear map
         seed: int = 0
 
+    drawn = {"natural": "trained", "whitened": "null"}
+    axes = ("principal component", "spread left")
     scales = {
         "smoke": Config(data="photos:coffee/flower", n=100, units=10, nets=2, steps=3),
         "desk": Config(),
@@ -76,18 +77,6 @@ class ReluSpreadByComponent(Study):
             "natural": natural,
             "whitened": white,
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Share of the spread that is left."""
-        return curves_of(
-            evidence,
-            {"natural": "trained", "whitened": "null"},
-            title="Two-layer ReLU networks agree first along leading components",
-            alt="Share of the initial spread that is left, by component",
-            x="principal component",
-            y="spread left",
-        )
 
 
 def _share_left(train: ImageData, cfg: ReluSpreadByComponent.Config) -> tuple[Tensor, float]:

@@ -6,13 +6,12 @@ import torch
 from torch import Tensor
 
 from firstlight.claims.conditions import all_of
-from firstlight.claims.evidence import Evidence, Measured
-from firstlight.claims.learning_order.common import centred, curves_of, normalised, one_hot
+from firstlight.claims.evidence import Measured
+from firstlight.claims.learning_order.common import CurveStudy, centred, normalised, one_hot
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Figure
 from firstlight.theory import deep_linear as dl
 from firstlight.training import geometric_steps
 
@@ -21,7 +20,7 @@ GROWTH_OF_B = value("final deviation of B") - value("initial deviation of B")
 
 
 @study
-class ScaleMatricesInTime(Study):
+class ScaleMatricesInTime(CurveStudy):
     """Do the gradient scale matrices stay near the identity until a deep linear network has converged?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -37,6 +36,9 @@ class ScaleMatricesInTime(Study):
         rate: float = 0.6  # of the stability limit 1 / (L d_1)
         seed: int = 0
 
+    drawn = {"A": "trained", "B": "random labels", "loss left": "null"}
+    axes = ("step", "deviation (entries)")
+    at, log_axes = "step", "xy"
     scales = {
         "smoke": Config(data="photos", n=300, width=64, steps=20, rate=0.3),
         "desk": Config(),
@@ -84,21 +86,6 @@ class ScaleMatricesInTime(Study):
             layers = dl.stepped(layers, sxx, syx, rate=rate)
         excess = torch.stack(losses) / losses[0]
         return _measured(excess, torch.stack(readings, dim=-1), tuple(sorted(wanted)))
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Deviation from the identity over time."""
-        return curves_of(
-            evidence,
-            {"A": "trained", "B": "random labels", "loss left": "null"},
-            at="step",
-            title="Scale matrices during training",
-            alt="Deviation of A and B from the identity, and the loss that is left, against steps",
-            x="step",
-            y="deviation (entries)",
-            log_x=True,
-            log_y=True,
-        )
 
 
 def _read(layers: list[Tensor]) -> Tensor:

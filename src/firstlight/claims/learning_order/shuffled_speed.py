@@ -5,20 +5,19 @@ from dataclasses import dataclass
 import torch
 
 from firstlight.claims.conditions import all_of
-from firstlight.claims.evidence import Evidence, Measured, by
-from firstlight.claims.learning_order.common import curves_of, linear_accuracy, normalised
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.learning_order.common import CurveStudy, linear_accuracy, normalised
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.data.interventions import ZCAWhitening, shuffled_labels
-from firstlight.figures import Figure
 from firstlight.training import geometric_steps
 
 RATIO, WHITENED = (value("slowdown by shuffling", at=kind) for kind in ("natural", "whitened"))
 
 
 @study
-class ShuffledLabelsSpeed(Study):
+class ShuffledLabelsSpeed(CurveStudy):
     """Are shuffled labels fitted more slowly than true ones, and does whitening remove the difference?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -32,6 +31,14 @@ class ShuffledLabelsSpeed(Study):
         rate: float = 0.3  # of the stability limit 1 / d_1, in both conditions
         seed: int = 0
 
+    drawn = {
+        "true": "trained",
+        "shuffled": "random labels",
+        "true, whitened": "theory",
+        "shuffled, whitened": "null",
+    }
+    axes = ("step", "training accuracy")
+    at, log_axes = "step", "x"
     scales = {
         "smoke": Config(data="photos:coffee/flower", n=100, steps=100),
         "desk": Config(),
@@ -77,22 +84,3 @@ class ShuffledLabelsSpeed(Study):
             "step": times[1:],
             **{name: row[1:] for name, row in accuracy.items()},
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Accuracy over time on natural and whitened images."""
-        return curves_of(
-            evidence,
-            {
-                "true": "trained",
-                "shuffled": "random labels",
-                "true, whitened": "theory",
-                "shuffled, whitened": "null",
-            },
-            at="step",
-            title="Fitting true and shuffled labels",
-            alt="Training accuracy of a linear network against steps, four conditions",
-            x="step",
-            y="training accuracy",
-            log_x=True,
-        )

@@ -3,70 +3,60 @@
 from dataclasses import dataclass
 
 from firstlight.claims.conditions import all_of
-from firstlight.claims.evidence import Evidence, Measured
-from firstlight.claims.learning_order.common import curves_of, ensemble_seed, histories, images
+from firstlight.claims.evidence import Measured
+from firstlight.claims.learning_order.common import (
+    PAPER_CNN,
+    SMOKE_CNN,
+    CnnConfig,
+    CurveStudy,
+    histories,
+    images,
+    linear_network,
+)
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
-from firstlight.claims.study import Study, study
+from firstlight.claims.study import study
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation, ZCAWhitening
-from firstlight.figures import Figure
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
     learning_order_constancy,
     matched,
     running_constancy,
 )
-from firstlight.models import ModelSpec
-from firstlight.training import Recipe
 
 
 @study
-class WhiteningAndOrder(Study):
+class WhiteningAndOrder(CurveStudy):
     """Does whitening the images break the constancy of the learning order?"""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(CnnConfig):
         """Data and networks; the accessibility is that of the training images."""
 
-        data: str = "cats_dogs"
         n: int = 2000  # more than the 768 pixels: with fewer, the drop is trivial
         n_cnn: int = 1000
-        halve: bool = True
         nets: int = 3  # per ensemble; three ensembles, the third picks the fastest fifth
         cnn_nets: int = 2
         epochs: int = 40
         cnn_epochs: int = 15
         lr: float = 0.01
         cnn_lr: float = 0.05
-        model: str = "small"
-        width: float = 0.5
-        seed: int = 0
 
+    drawn = {"linear networks, natural": "trained", "linear networks, whitened": "random labels"}
+    axes = ("epoch", "constancy up to this epoch")
     scales = {
-        "smoke": Config(
-            data="photos:coffee/flower",
-            n=900,
-            n_cnn=100,
-            nets=2,
-            cnn_nets=1,
-            epochs=2,
-            cnn_epochs=2,
-            lr=0.001,
-            width=0.1,
-        ),
+        "smoke": Config(**SMOKE_CNN, n=900, n_cnn=100, nets=2, cnn_nets=1, epochs=2, cnn_epochs=2, lr=0.001),
         "desk": Config(),
         "night": Config(n=5000, n_cnn=2500, halve=False, nets=10, cnn_nets=3, epochs=100, cnn_epochs=20),
         "paper": Config(
+            **{**PAPER_CNN, "model": "vgg19"},
             n=10_000,
             n_cnn=10_000,
-            halve=False,
             nets=10,
             cnn_nets=10,
             epochs=200,
             cnn_epochs=100,
-            model="vgg19",
-            width=1.0,
         ),
     }
     rules = (
@@ -103,18 +93,6 @@ class WhiteningAndOrder(Study):
         """Three ensembles in each condition."""
         return {**_compared(cfg, linear=True), **_compared(cfg, linear=False)}
 
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Constancy of the order learned so far."""
-        return curves_of(
-            evidence,
-            {"linear networks, natural": "trained", "linear networks, whitened": "random labels"},
-            title="Learning-order constancy",
-            alt="Correlation of the learning order of two ensembles, epoch by epoch, natural and whitened",
-            x="epoch",
-            y="constancy up to this epoch",
-        )
-
 
 def _compared(cfg: WhiteningAndOrder.Config, *, linear: bool) -> Measured:
     """Constancy of one kind of network on natural and on whitened images, cut at the same accuracy."""
@@ -149,20 +127,11 @@ def _compared(cfg: WhiteningAndOrder.Config, *, linear: bool) -> Measured:
 def _ensembles(
     cfg: WhiteningAndOrder.Config, train: ImageData, *, linear: bool
 ) -> list[AccessibilityHistory]:
-    seed = ensemble_seed(cfg.seed)
     if linear:
-        spec = ModelSpec(
-            name="linear_fcn",
-            classes=train.n_classes,
-            shape=train.shape,
-            initialiser="xavier_uniform",
-            options={"depth": 1},
-        )
-        recipe = Recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs, seed=seed)
+        spec = linear_network(train, depth=1)
+        recipe = cfg.recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs)
     else:
-        options = {"width": cfg.width} if cfg.model == "small" else {}
-        spec = ModelSpec(name=cfg.model, classes=train.n_classes, shape=train.shape, options=options)
-        recipe = Recipe(lr=cfg.cnn_lr, batch_size=32, epochs=cfg.cnn_epochs, seed=seed)
+        spec, recipe = cfg.spec(train), cfg.recipe(lr=cfg.cnn_lr, epochs=cfg.cnn_epochs)
     each = cfg.nets if linear else cfg.cnn_nets
     _, (history,) = histories(spec, 3 * each, train, recipe, train, label="Training ensembles")
     return [history.networks(slice(i * each, (i + 1) * each)) for i in range(3)]

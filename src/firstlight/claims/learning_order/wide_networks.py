@@ -36,7 +36,7 @@ class WideNets(Study):
 
     scales = {
         "smoke": Config(
-            widths=(50, 200), concentration_widths=(50, 200), rate_width=200, steps=10, rate_nets=2
+            widths=(50, 100, 200), concentration_widths=(50, 200), rate_width=200, steps=10, rate_nets=2
         ),
         "desk": Config(),
         "paper": Config(widths=(256, 1024, 4096, 16384), rate_width=2000, rate_nets=30),
