@@ -22,8 +22,9 @@ def start(folder: Path) -> subprocess.Popen:
 
 def finish(folder: Path) -> str:
     process = start(folder)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    # not `communicate`: it does not see lines that `readline` has already taken into its buffer
+    out = process.stdout.read()
+    assert process.wait(timeout=1200) == 0, process.stderr.read()
     return out
 
 
