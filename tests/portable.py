@@ -71,7 +71,8 @@ def main(paths: list[str]) -> int:
         if chosen and name != chosen:
             continue
         print(f"\n=== {name}", flush=True)
-        environment = {**os.environ, "CI": "1", **switches}
+        # threads that wait must not spin: pytest's processes, or other work, need the cores
+        environment = {**os.environ, "CI": "1", "OMP_WAIT_POLICY": "PASSIVE", **switches}
         if features := numpy_features(above):
             environment["NPY_DISABLE_CPU_FEATURES"] = features
         command = [sys.executable, "-m", "pytest", "-q", "-n", jobs, "--dist", "worksteal"]
