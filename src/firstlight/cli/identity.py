@@ -108,8 +108,8 @@ def identity(
             continue
         means = run.findings.scores["unseen"].means
         numbers = (f"{means['identity']:.2f}", f"{means['constant']:.2f}")
-        rows.append((name, run.findings.verdict, *numbers, f"{run.findings.steps} steps"))
-    print_table(task.words, ("network", "verdict", "to input", "to training image", "training"), rows)
+        rows.append((name, run.findings.behaviour, *numbers, f"{run.findings.steps} steps"))
+    print_table(task.words, ("network", "behaviour", "to input", "to training image", "training"), rows)
     if bisect:
         found = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
         for index, (bracket, problem) in enumerate(zip(found.brackets, found.problems, strict=True)):
