@@ -22,13 +22,13 @@ from firstlight.measures.feature_ansatz import (
     LayerGradients,
     LayerMaps,
     PatchAgop,
-    ansatz_of,
+    ansatz_from,
     filter_faults,
     layer_maps,
     patch_agop,
     top_eigenvectors,
 )
-from firstlight.measures.first_layer import Profile, profile_of
+from firstlight.measures.first_layer import Profile, profile
 from firstlight.measures.linearized import LayerChange, layer_changes
 from firstlight.training import accuracy
 
@@ -194,7 +194,7 @@ def inspect(
         accuracy=_accuracy(model, images, trained.n_outputs, output),
         chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else float("nan"),
         profile=_profile(model, x.to(parameter.device, parameter.dtype), seed),
-        ansatz=ansatz_of(trained, fresh, seed=seed),
+        ansatz=ansatz_from(trained, fresh, seed=seed),
         eigenvectors=_eigenvectors(trained.layers),
         maps=layer_maps(model, _views(trained.layers), x[:N_SHOWN]),
         shown=_displayed(x[:N_SHOWN]),
@@ -271,7 +271,7 @@ def _regime(
 
 def _profile(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
     try:
-        return profile_of(model, x, seed=seed)
+        return profile(model, x, seed=seed)
     except InvalidInput:  # no two-dimensional convolution comes first
         return None
 

@@ -15,7 +15,7 @@ from firstlight.models import ModelSpec
 from firstlight.training import Recipe
 
 absent(
-    "one ImageNet network with a 7x7 stem can be had without an account (ResNet-50, which `profile_of` "
+    "one ImageNet network with a 7x7 stem can be had without an account (ResNet-50, which `profile` "
     "measures in the tests); agreement needs at least two",
     "profile.b2.imagenet7",
 )
