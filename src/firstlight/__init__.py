@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from firstlight.data import ImageData, load
     from firstlight.insights import Inspection, explain_profile, inspect, regime
     from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
-    from firstlight.measures.first_layer import profile_of
+    from firstlight.measures.first_layer import profile
     from firstlight.measures.linearized import ntk_gram
     from firstlight.models import build, linearize, load_model, load_weights
     from firstlight.report import inspection_page, write_page
@@ -30,7 +30,7 @@ __all__ = [
     "load_weights",
     "ntk_gram",
     "patch_agop",
-    "profile_of",
+    "profile",
     "regime",
     "write_page",
 ]
@@ -47,7 +47,7 @@ _WHERE = {
     "feature_matrix": "measures.feature_ansatz",
     "ntk_gram": "measures.linearized",
     "patch_agop": "measures.feature_ansatz",
-    "profile_of": "measures.first_layer",
+    "profile": "measures.first_layer",
     "build": "models",
     "linearize": "models",
     "load_model": "models",

@@ -11,6 +11,7 @@ from firstlight.insights import IdentityTask, flip_point, identity_bias, run_ide
 from firstlight.insights.identity_flip import bisected
 from firstlight.insights.identity_task import initial_findings, write_limit
 from firstlight.store import Store
+from firstlight.store.encoding import decode, encode
 from firstlight.training import Recipe, train
 
 SMALL = IdentityTask(dataset="photos", image_size=7, width=8, kernel=3, depth=2, steps=60, n_images=40)
@@ -27,7 +28,14 @@ def test_a_run_is_finite_repeatable_and_shared_through_the_store(tmp_path):
     assert set(first.found.scores) == {"unseen", "others", "patterns", "blends", "noise"}
     outputs = first.model(SMALL.images.unseen)
     assert outputs.isfinite().all()
-    assert first.found.verdict in {"identity", "edge detector", "constant", "noise", "none"}
+    assert first.found.behaviour in {"identity", "edge detector", "constant", "noise", "none"}
+
+
+def test_runs_stored_when_the_behaviour_was_called_a_verdict_are_still_read():
+    findings = run_identity_task(dataclasses.replace(SMALL, steps=2, stop_below=None)).findings
+    tree, arrays = encode(findings)
+    tree["fields"]["verdict"] = tree["fields"].pop("behaviour")
+    assert decode(tree, arrays).behaviour == findings.behaviour
 
 
 def test_initial_findings_are_those_of_the_network_before_training():

@@ -42,13 +42,13 @@ def test_an_inspection_holds_every_part_and_makes_a_page(photos):
     assert len(found.ansatz.pair(TRAINED)) == len(found.ansatz.pair(INITIAL)) == 4
     assert [one.kind for one in found.eigenvectors] == ["features", "gradients"]
     assert [one.name for one in found.maps] == ["0", "3", "6"]
-    assert not found.is_own_start
+    assert not found.has_own_initial
     page = inspection_page(found)
     assert isinstance(page, Page)
     text = render(page)
     for words in (
         "Do the filters follow the gradients?",
-        "null: gradients turned at random",
+        "null, trained: gradients turned at random",
         "fast look",
         "±",
     ):

@@ -11,7 +11,7 @@ from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
 from firstlight.core.errors import InvalidInput
 from firstlight.core.seeds import global_seed
 from firstlight.measures.feature_ansatz import ansatz, filter_faults, layer_maps, patch_agop
-from firstlight.measures.first_layer import first_convolution, profile_of
+from firstlight.measures.first_layer import first_convolution, profile
 from firstlight.measures.identity import image_outputs
 from firstlight.measures.learning_order import penultimate_features
 from firstlight.measures.linearized import ntk_gram
@@ -265,9 +265,9 @@ def test_the_first_convolution_is_the_one_that_images_meet_with_the_padding_it_h
     first = first_convolution(model, x[:, :, :6, :6])
     assert (first.name, first.stride, first.padding) == ("0.weight", (2, 2), (0, 0))
     # the kernel is larger than the images, but not larger than the padded ones that it sees
-    assert profile_of(model, x[:, :, :6, :6]).energy.shape == (243,)
+    assert profile(model, x[:, :, :6, :6]).energy.shape == (243,)
     standardised = nn.Sequential(Standardised(3, 4, 3))
-    weight = profile_of(standardised, x).layer.weight
+    weight = profile(standardised, x).layer.weight
     assert weight.mean((1, 2, 3)).abs().max() < 1e-6
     assert first_convolution(standardised, x).name == "0"
 
@@ -277,11 +277,11 @@ def test_profiles_of_nan_lazy_and_meta_models_are_refused():
     spoilt = nn.Conv2d(3, 4, 3)
     spoilt.weight.data[1, 0, 0, 0] = torch.nan
     with pytest.raises(InvalidInput, match="'weight' holds NaN or infinite weights"):
-        profile_of(spoilt, x)
+        profile(spoilt, x)
     with pytest.raises(InvalidInput, match=r"'0.weight' is lazy"):
-        profile_of(nn.Sequential(nn.LazyConv2d(4, 3), nn.Flatten(), nn.LazyLinear(2)), x)
+        profile(nn.Sequential(nn.LazyConv2d(4, 3), nn.Flatten(), nn.LazyLinear(2)), x)
     with pytest.raises(InvalidInput, match="'weight' is on the meta device"):
-        profile_of(nn.Conv2d(3, 4, 3, device="meta"), x)
+        profile(nn.Conv2d(3, 4, 3, device="meta"), x)
     with pytest.raises(InvalidInput, match=r"'2.weight' is lazy"):
         patch_agop(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.LazyLinear(2)), x)
     with pytest.raises(InvalidInput, match=r"'0.weight' is lazy"):
@@ -289,7 +289,7 @@ def test_profiles_of_nan_lazy_and_meta_models_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("measure", [patch_agop, ansatz, profile_of, ntk_gram])
+@pytest.mark.parametrize("measure", [patch_agop, ansatz, profile, ntk_gram])
 def test_quantised_models_are_refused_with_the_reason(measure):
     with global_seed("test", 0):
         model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(160, 2)).eval()
@@ -356,7 +356,7 @@ def trace_of(model):
 
 MEASURES = {
     "patch_agop": patch_agop,
-    "profile_of": profile_of,
+    "profile": profile,
     "ntk_gram": ntk_gram,
     "layer_maps": lambda model, x: layer_maps(model, patch_agop(model, x).layers, x),
     "penultimate_features": penultimate_features,
@@ -391,7 +391,7 @@ def test_half_precision_is_measured_in_float32_and_says_so():
     assert agops.method == "all 2 outputs, in float32 (the weights are stored in float16)"
     assert ansatz(model, x).method == agops.method
     assert all(p.dtype == torch.float16 for p in model.parameters())
-    profile, truth = profile_of(model, x), profile_of(copy.deepcopy(model).float(), x)
-    assert torch.equal(profile.energy, truth.energy)
+    shown, truth = profile(model, x), profile(copy.deepcopy(model).float(), x)
+    assert torch.equal(shown.energy, truth.energy)
     gram = ntk_gram(model, x)
     assert torch.equal(gram, ntk_gram(copy.deepcopy(model).float(), x))

@@ -85,7 +85,7 @@ def test_sobel_magnitude_equals_the_definition(h, w, seed):
     ],
 )
 def test_verdict_follows_the_documented_thresholds(numbers, word):
-    assert measures.verdict(**numbers) == word
+    assert measures.behaviour(**numbers) == word
 
 
 def test_an_edge_filter_follows_edges_and_the_identity_does_not():

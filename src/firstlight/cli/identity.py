@@ -102,7 +102,7 @@ def identity(
         print(f"{output}: {len(so_far.runs)} of {so_far.planned} networks")
 
     tour = run_identity_tour(task, depths=layers, seeds=seeds, store=Store(), listen=listen)
-    columns = ("network", "verdict", "to input", "to training image", "training")
+    columns = ("network", "behaviour", "to input", "to training image", "training")
     print_table(task.words, columns, [_row(run) for run in tour.runs])
     if bisect:
         flip = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
@@ -116,7 +116,7 @@ def _row(run: "IdentityRun") -> tuple[str, ...]:
         return name, "diverged", "", "", run.problem
     means = run.findings.scores["unseen"].means
     similarities = (f"{means['identity']:.2f}", f"{means['constant']:.2f}")
-    return name, run.findings.verdict, *similarities, f"{run.findings.steps} steps"
+    return name, run.findings.behaviour, *similarities, f"{run.findings.steps} steps"
 
 
 def _print_flip(flip: "Flip", seed: int) -> None:

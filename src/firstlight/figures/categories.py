@@ -25,6 +25,8 @@ class Dots(Result):
         One each per name.
     role : str, default 'trained'
         Decides the colour, see :data:`firstlight.figures.style.ROLES`.
+    shift : float, default 0.0
+        Sideways from the middle of its column, whose width is 1, so that two series stand side by side.
     """
 
     name: str
@@ -32,9 +34,12 @@ class Dots(Result):
     low: tuple[float, ...]
     high: tuple[float, ...]
     role: str = "trained"
+    shift: float = 0.0
 
     @classmethod
-    def of(cls, name: str, values: Sequence[Float[Tensor, " m"]], *, role: str = "trained") -> "Dots":
+    def of(
+        cls, name: str, values: Sequence[Float[Tensor, " m"]], *, role: str = "trained", shift: float = 0.0
+    ) -> "Dots":
         """Mean and range of several values per name.
 
         Examples
@@ -49,6 +54,7 @@ class Dots(Result):
             low=tuple(float(v.min()) for v in values),
             high=tuple(float(v.max()) for v in values),
             role=role,
+            shift=shift,
         )
 
 
@@ -86,7 +92,8 @@ def dots(
     known = [abs(high) for one in series for high in one.high if math.isfinite(high)]
     hair = 0.012 * max(known, default=1.0)
     for one in sorted(series, key=lambda s: s.role != "null"):
-        data.append(_bars(one, places, names, hair) if one.role == "null" else _points(one, places, names))
+        at = [place + one.shift for place in places]
+        data.append(_bars(one, at, names, hair) if one.role == "null" else _points(one, at, names))
     for one in series:
         table[one.name] = list(one.middle)
         if one.low != one.high:
@@ -111,7 +118,7 @@ def _whole_decades(data: list[dict[str, Any]]) -> list[int]:
     return [low, max(high, low + 1)]
 
 
-def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
+def _points(one: Dots, places: list[float], names: Sequence[str]) -> dict[str, Any]:
     colour = ROLES[one.role].colour
     up = [high - middle for high, middle in zip(one.high, one.middle, strict=True)]
     down = [middle - low for low, middle in zip(one.low, one.middle, strict=True)]
@@ -131,7 +138,7 @@ def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any
     }
 
 
-def _bars(one: Dots, places: list[int], names: Sequence[str], least: float) -> dict[str, Any]:
+def _bars(one: Dots, places: list[float], names: Sequence[str], least: float) -> dict[str, Any]:
     """The range of a null as a floating bar, at least so high that it can be seen."""
     tall = [max(high - low, least) for low, high in zip(one.low, one.high, strict=True)]
     base = [middle - t / 2 if t == least else low
@@ -142,7 +149,7 @@ def _bars(one: Dots, places: list[int], names: Sequence[str], least: float) -> d
         "x": places,
         "y": _drawable(tall),
         "base": _drawable(base),
-        "width": 0.7,
+        "width": 0.36 if one.shift else 0.7,
         "said": list(zip(one.middle, one.low, one.high, strict=True)),  # the bar itself may be taller
         "text": list(names),
         "marker": {"colour": with_alpha(ROLES[one.role].colour, 0.6)},

@@ -9,6 +9,7 @@ from firstlight.figures.area import Area
 from firstlight.figures.style import scale_colour
 
 DASHES = {"solid": "", "dash": "7 5", "dot": "2 4"}
+CROSS = "#D55E00"  # the warning colour of the palette
 REACH = 3.0  # radius of the unseen marks of a line without points, so that a pointer finds its values
 
 
@@ -154,9 +155,20 @@ def _image(trace: dict[str, Any], area: Area) -> Iterator[str]:
     )
 
 
+def _cross(trace: dict[str, Any], area: Area) -> Iterator[str]:
+    """Boxes with a diagonal, in pixels of the picture that they lie on."""
+    yield f'<g fill="transparent" stroke="{CROSS}" stroke-width="2">'
+    for (x, y, wide, tall), said in zip(trace["boxes"], trace["text"], strict=True):
+        left, top = area.left + x, area.top + y
+        path = f"M{left:g} {top:g}h{wide}v{tall}h{-wide}zl{wide} {tall}"
+        yield f'<path d="{path}"><title>{escape(said, quote=False)}</title></path>'
+    yield "</g>"
+
+
 _DRAWN: dict[str, Callable[[dict[str, Any], Area], Iterator[str]]] = {
     "scatter": _scatter,
     "bar": _bars,
     "heatmap": _heatmap,
     "image": _image,
+    "cross": _cross,
 }

@@ -70,7 +70,7 @@ def scale_of(plot: dict[str, Any], letter: str) -> Scale:
 
 
 def _values(trace: dict[str, Any], letter: str) -> list[Any]:
-    if trace["type"] == "image":
+    if trace["type"] in ("image", "cross"):
         return []
     values = list(trace[letter])
     if letter == "y" and trace["type"] == "bar":

@@ -14,7 +14,8 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.maths import mean_patches
-from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile, profile_of
+from firstlight.measures import first_layer
+from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile
 from firstlight.measures.first_layer.first_convolution import inputs_of_first_convolution
 from firstlight.theory.least_squares import Spectrum, flow_filter, spectrum
 
@@ -118,7 +119,7 @@ def explain_profile(
     """
     if len(data) > n_images:
         data = data.sample(n_images, seed=seed)
-    profile = profile_of(model, data, subtract=subtract, n_images=n_images, seed=seed)
+    profile = first_layer.profile(model, data, subtract=subtract, n_images=n_images, seed=seed)
     patches = torch.cat(
         [
             mean_patches(block.detach().cpu(), profile.layer.geometry)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -21,11 +21,11 @@ from firstlight.measures.identity import (
     EdgeScore,
     IdentityScore,
     Response,
+    behaviour,
     edge_score,
     identity_score,
     image_outputs,
     response,
-    verdict,
 )
 from firstlight.models import build, with_large_filters_by_fourier
 from firstlight.store import RunSpec, Store
@@ -176,7 +176,7 @@ class Findings(Result):
         Mean Pearson to the identity on unseen images before training, the null.
     shown : Tensor of shape (s, c, h, w)
         Outputs for the picture grid.
-    verdict : str
+    behaviour : str
         Identity, edge detector, constant, noise or none.
     """
 
@@ -189,7 +189,9 @@ class Findings(Result):
     response: Response
     untrained: float
     shown: Float[Tensor, "s c h w"]
-    verdict: str
+    behaviour: str
+
+    FORMER_NAMES: ClassVar[dict[str, str]] = {"verdict": "behaviour"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,7 +378,7 @@ def _findings(
         response=curve,
         untrained=untrained,
         shown=image_outputs(model, images.shown),
-        verdict=verdict(
+        behaviour=behaviour(
             identity=scores["unseen"].means["identity"],
             constant=scores["unseen"].means["constant"],
             edges=float(edges.edges.mean()),

@@ -22,13 +22,13 @@ from firstlight.measures.feature_ansatz import (
     LayerGradients,
     LayerMaps,
     PatchAgop,
-    ansatz_of,
+    ansatz_from,
     filter_faults,
     layer_maps,
     patch_agop,
     top_eigenvectors,
 )
-from firstlight.measures.first_layer import Profile, profile_of
+from firstlight.measures.first_layer import Profile, profile
 from firstlight.measures.linearized import LayerChange, layer_changes
 from firstlight.training import accuracy
 
@@ -51,7 +51,7 @@ class LayerSummary(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection(Result):
-    """What :func:`inspect` found.
+    """What :func:`inspect` measured.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Inspection(Result):
     profile : Profile or None
         Energy profile of the first convolution; None if there is none.
     ansatz : Ansatz
-        Correlations of all layers with their nulls, trained and at the start.
+        Correlations of all layers with their nulls, trained and initial.
     eigenvectors : tuple of Eigenvectors
         Leading ones of the first convolution, of feature matrix and gradients.
     maps : tuple of LayerMaps
@@ -78,13 +78,13 @@ class Inspection(Result):
     faults : tuple of FilterFaults
         Dead and duplicate filters.
     changes : tuple of LayerChange
-        Distance of every layer from the start.
-    start : str
-        What the start was, in words.
-    is_own_start : bool
-        Whether training began there; a fresh initialisation is a stranger.
+        Distance of every layer from its initial weights.
+    initial_source : str
+        Where the initial weights come from, in words.
+    has_own_initial : bool
+        Whether training began there; a fresh initialisation is unrelated to the model.
     regime : RegimeResult or None
-        Lazy or feature learning; None if the start is not known or the outputs cannot tell.
+        Lazy or feature learning; None if the initial weights are not known or the outputs cannot tell.
     no_regime : str
         Why there is none, in words.
     is_fast : bool
@@ -108,8 +108,8 @@ class Inspection(Result):
     shown: Images
     faults: tuple[FilterFaults, ...]
     changes: tuple[LayerChange, ...]
-    start: str
-    is_own_start: bool
+    initial_source: str
+    has_own_initial: bool
     regime: RegimeResult | None
     no_regime: str
     is_fast: bool
@@ -146,7 +146,7 @@ def inspect(
     layers, output, outputs
         See :func:`firstlight.measures.feature_ansatz.patch_agop`.
     n_images : int, optional
-        At most so many; by default 512, or 32 if they are larger than 128 x 128.
+        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128.
     fast : bool, default False
         Take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : int, default 0
@@ -160,14 +160,14 @@ def inspect(
     --------
     >>> from firstlight import models
     >>> from firstlight.data import load
-    >>> found = inspect(models.build("lenet", classes=8), load("photos"), n_images=8)
-    >>> [row.name for row in found.layers]
+    >>> inspection = inspect(models.build("lenet", classes=8), load("photos"), n_images=8)
+    >>> [row.name for row in inspection.layers]
     ['conv1', 'conv2', 'fc1', 'fc2', 'fc3']
     """
     begun = time.perf_counter()
     images = _chosen(data, n_images, fast, seed)
     x = images.x if isinstance(images, ImageData) else images
-    start = fresh_initial(model, seed=seed) if initial is None else initial
+    before = fresh_initial(model, seed=seed) if initial is None else initial
     trained, fresh = (
         patch_agop(
             which,
@@ -180,10 +180,10 @@ def inspect(
             label=label,
             show=show,
         )
-        for which, label in ((model, "Gradients of the model"), (start, "Gradients of its start"))
+        for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
     )
     parameter = next(model.parameters())
-    found, why_not = _regime(model, initial, images, output, fast, seed, show)
+    movement, why_not = _regime(model, initial, images, output, fast, seed, show)
     return Inspection(
         name=name or type(model).__name__,
         n_parameters=sum(p.numel() for p in model.parameters()),
@@ -194,15 +194,15 @@ def inspect(
         accuracy=_accuracy(model, images, trained.n_outputs, output),
         chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else float("nan"),
         profile=_profile(model, x.to(parameter.device, parameter.dtype), seed),
-        ansatz=ansatz_of(trained, fresh, seed=seed),
+        ansatz=ansatz_from(trained, fresh, seed=seed),
         eigenvectors=_eigenvectors(trained.layers),
         maps=layer_maps(model, _views(trained.layers), x[:N_SHOWN]),
         shown=_displayed(x[:N_SHOWN]),
         faults=tuple(filter_faults(one.filters, one.sensitivity, name=one.name) for one in trained.layers),
         changes=_changes(trained, fresh),
-        start="a fresh initialisation" if initial is None else "the given start",
-        is_own_start=initial is not None,
-        regime=found,
+        initial_source="a fresh initialisation" if initial is None else "given",
+        has_own_initial=initial is not None,
+        regime=movement,
         no_regime=why_not,
         is_fast=fast,
         seconds=time.perf_counter() - begun,
@@ -221,7 +221,7 @@ def _chosen(data: ImageData | Tensor, n_images: int | None, fast: bool, seed: in
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
 
 
-def _summaries(model: nn.Module, found: PatchAgop) -> tuple[LayerSummary, ...]:
+def _summaries(model: nn.Module, agops: PatchAgop) -> tuple[LayerSummary, ...]:
     return tuple(
         LayerSummary(
             name=layer.name,
@@ -229,7 +229,7 @@ def _summaries(model: nn.Module, found: PatchAgop) -> tuple[LayerSummary, ...]:
             shape=(layer.filters.shape[0] * layer.filters.shape[1], *layer.shape),
             n_weights=layer.filters.numel(),
         )
-        for layer in found.layers
+        for layer in agops.layers
     )
 
 
@@ -271,7 +271,7 @@ def _regime(
 
 def _profile(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
     try:
-        return profile_of(model, x, seed=seed)
+        return profile(model, x, seed=seed)
     except InvalidInput:  # no two-dimensional convolution comes first
         return None
 
@@ -306,6 +306,6 @@ def _displayed(x: Images) -> Float[Tensor, "n c h w"]:
 
 
 def _changes(trained: PatchAgop, fresh: PatchAgop) -> tuple[LayerChange, ...]:
-    starts = {layer.name: layer.filters for layer in fresh.layers}
-    common = {layer.name: layer.filters for layer in trained.layers if layer.name in starts}
-    return layer_changes(common, starts)
+    initial = {layer.name: layer.filters for layer in fresh.layers}
+    common = {layer.name: layer.filters for layer in trained.layers if layer.name in initial}
+    return layer_changes(common, initial)

@@ -46,7 +46,7 @@ class Movement(Result):
         How far the tangent kernel turned and grew.
     remainder : float
         :math:`|f(w) - f_{lin}(w - w_0)| / |f(w) - f(w_0)|` on the images, at most 1: the share of the
-        change that the linearisation at the start does not explain.
+        change that the linearisation at the initial weights does not explain.
     """
 
     kernel: NtkChange
@@ -69,8 +69,8 @@ class RegimeResult(Result):
     random_step : Movement
         What a step of the same length in every weight tensor, in a random direction, does: the null of
         movement without learning.
-    stranger : NtkChange
-        How far the kernel of an independent initialisation is turned from that of the start.
+    unrelated : NtkChange
+        How far the kernel of an independent initialisation is turned from the initial kernel.
     movement : float
         :math:`\|w - w_0\| / \|w_0\|` over all weights.
     changes : tuple of LayerChange
@@ -80,9 +80,9 @@ class RegimeResult(Result):
     accuracy, chance : float
         Of the network, on images the linear model was not fitted to; NaN without labels.
     linear_accuracy : float
-        Of the exactly solved linearisation at the start; NaN if it was left out.
+        Of the exactly solved linearisation at the initial weights; NaN if it was left out.
     expansion_accuracy : float
-        Of the linearisation at the start, moved as the network moved.
+        Of the linearisation at the initial weights, moved as the network moved.
     ansatz, initial_ansatz : float
         Mean correlation of filters and gradients over hidden layers; NaN if left out.
     n_kernel, n_outputs, n_fit, n_test : int
@@ -91,7 +91,7 @@ class RegimeResult(Result):
 
     training: Movement
     random_step: Movement
-    stranger: NtkChange
+    unrelated: NtkChange
     movement: float
     changes: tuple[LayerChange, ...]
     alignment: LabelAlignment | None
@@ -123,7 +123,7 @@ class RegimeResult(Result):
         return self.accuracy - self.linear_accuracy
 
     @property
-    def verdict(self) -> str:
+    def kind(self) -> str:
         """The score in words."""
         if self.score < LAZY:
             return "lazy"
@@ -132,7 +132,7 @@ class RegimeResult(Result):
     def sentence(self) -> str:
         """One sentence with the number, its parts and its null."""
         return (
-            f"Training was {self.verdict}: {self.score:.2f} on the line from lazy (0) to feature learning (1). Its "
+            f"Training was {self.kind}: {self.score:.2f} on the line from lazy (0) to feature learning (1). Its "
             f"tangent kernel turned by {self.training.kernel.rotation:.2f} and {self.training.remainder:.0%} of the "
             f"change of its outputs is not linear in the weights; a random step of the same length gives "
             f"{self.null:.2f}."
@@ -177,14 +177,14 @@ def regime(
     with_ansatz : bool, default True
         Measure the feature ansatz too.
     seed : int, default 0
-        Of the choice of images, of the random step and the stranger.
+        Of the choice of images, of the random step and of the independent initialisation.
     show : bool, optional
         Force the progress bars on or off.
 
     Notes
     -----
-    Four tangent kernels between `n_kernel` images, of at most 10 outputs. Batch normalisation of the start
-    gets the statistics of these images in place of its placeholders.
+    Four tangent kernels between `n_kernel` images, of at most 10 outputs. Batch normalisation of the initial
+    network gets the statistics of these images in place of its placeholders.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def regime(
     >>> regime(network, load("photos", n=16), initial=network, n_fit=0).score
     0.0
     """
-    start = _started(model, initial)
+    before = _started(model, initial)
     x = data.x if isinstance(data, ImageData) else data
     if x.ndim != 4 or len(x) < 2 or n_kernel < 2:
         raise InvalidInput(f"`data` and `n_kernel` must give at least 2 images; got {len(x)} and {n_kernel}.")
@@ -202,30 +202,30 @@ def regime(
     x = x.to(next(trained.parameters()))
     chosen = torch.randperm(len(x), generator=generator_from("regime", seed))[:n_kernel]
     few, labels = x[chosen], data.y[chosen] if isinstance(data, ImageData) else None
-    _calibrate(start, few)
+    _calibrate(before, few)
     pick = _picked(trained, few[:1], seed)
-    stranger = fresh_initial(start, seed=seed)
-    _calibrate(stranger, few)
-    moved = _randomly_moved(start, trained, seed)
+    unrelated = fresh_initial(before, seed=seed)
+    _calibrate(unrelated, few)
+    moved = _randomly_moved(before, trained, seed)
     kernels = [
         ntk_gram(which, few, output=pick, label=f"Tangent kernel of {word}", show=show)
         for which, word in (
-            (start, "the start"),
+            (before, "the initial network"),
             (trained, "the model"),
             (moved, "a random step"),
-            (stranger, "a stranger"),
+            (unrelated, "an independent initialisation"),
         )
     ]
     aligned = [_alignment(kernel, labels, seed) for kernel in kernels[:2]]
-    right = _accuracies(start, trained, data, test, n_fit, seed, show)
-    fits = _ansatz(trained, start, few, seed) if with_ansatz else (math.nan, math.nan)
-    weights, initial = (dict(m.named_parameters()) for m in (trained, start))
+    right = _accuracies(before, trained, data, test, n_fit, seed, show)
+    fits = _ansatz(trained, before, few, seed) if with_ansatz else (math.nan, math.nan)
+    weights, initial = (dict(m.named_parameters()) for m in (trained, before))
     return RegimeResult(
-        training=Movement(kernel=ntk_change(*kernels[:2]), remainder=_remainder(start, trained, few)),
+        training=Movement(kernel=ntk_change(*kernels[:2]), remainder=_remainder(before, trained, few)),
         random_step=Movement(
-            kernel=ntk_change(kernels[0], kernels[2]), remainder=_remainder(start, moved, few)
+            kernel=ntk_change(kernels[0], kernels[2]), remainder=_remainder(before, moved, few)
         ),
-        stranger=ntk_change(kernels[0], kernels[3]),
+        unrelated=ntk_change(kernels[0], kernels[3]),
         movement=_distance(weights, initial),
         changes=_changes(weights, initial),
         alignment=aligned[1],
@@ -250,14 +250,14 @@ def _started(model: nn.Module, initial: nn.Module | Mapping[str, Tensor] | None)
             "or a state dict before you train, or rebuild it from the same seed."
         )
     if isinstance(initial, nn.Module):
-        start = copy.deepcopy(initial)
+        before = copy.deepcopy(initial)
     else:
-        start = copy.deepcopy(model)
-        start.load_state_dict(dict(initial))
-    shapes = [{name: p.shape for name, p in m.named_parameters()} for m in (model, start)]
+        before = copy.deepcopy(model)
+        before.load_state_dict(dict(initial))
+    shapes = [{name: p.shape for name, p in m.named_parameters()} for m in (model, before)]
     if shapes[0] != shapes[1]:
         raise InvalidInput("`initial` must have the weights of `model`, by name and shape; it has others.")
-    return start.eval()
+    return before.eval()
 
 
 def _calibrate(model: nn.Module, images: Tensor) -> None:
@@ -292,9 +292,9 @@ def _picked(model: nn.Module, image: Tensor, seed: int) -> Callable[[Tensor], Te
 
 
 @torch.no_grad()
-def _randomly_moved(start: nn.Module, trained: nn.Module, seed: int) -> nn.Module:
-    """The start moved as far as training moved every weight tensor, in random directions."""
-    moved, generator = copy.deepcopy(start), generator_from("random step", seed)
+def _randomly_moved(before: nn.Module, trained: nn.Module, seed: int) -> nn.Module:
+    """The initial network moved as far as training moved every weight tensor, in random directions."""
+    moved, generator = copy.deepcopy(before), generator_from("random step", seed)
     ends = dict(trained.named_parameters())
     for name, p in moved.named_parameters():
         direction = torch.randn(p.shape, generator=generator).to(p)
@@ -303,18 +303,18 @@ def _randomly_moved(start: nn.Module, trained: nn.Module, seed: int) -> nn.Modul
 
 
 @torch.no_grad()
-def _moved_line(start: nn.Module, end: nn.Module) -> LinearizedModel:
-    """The linearisation at the start, moved as the network moved."""
-    line, ends = linearize(start), dict(end.named_parameters())
-    held = dict(start.named_parameters())
+def _moved_line(before: nn.Module, end: nn.Module) -> LinearizedModel:
+    """The linearisation at the initial weights, moved as the network moved."""
+    line, ends = linearize(before), dict(end.named_parameters())
+    held = dict(before.named_parameters())
     return line.displace({name: ends[name] - held[name] for name, _ in line.displacement.named_parameters()})
 
 
-def _remainder(start: nn.Module, end: nn.Module, images: Tensor) -> float:
-    """Share of the change of the outputs that the linearisation at the start does not explain."""
-    models = (start, _moved_line(start, end), end)
-    before, linear, after = (predictions(m, images, batch_size=64).double() for m in models)
-    change, missed = float((after - before).norm()), float((after - linear).norm())
+def _remainder(before: nn.Module, end: nn.Module, images: Tensor) -> float:
+    """Share of the change of the outputs that the linearisation at the initial weights does not explain."""
+    models = (before, _moved_line(before, end), end)
+    initial, linear, after = (predictions(m, images, batch_size=64).double() for m in models)
+    change, missed = float((after - initial).norm()), float((after - linear).norm())
     return 0.0 if missed == 0 else min(1.0, missed / max(change, 1e-30))
 
 
@@ -335,7 +335,7 @@ class _Right:
 
 
 def _accuracies(
-    start: nn.Module,
+    before: nn.Module,
     trained: nn.Module,
     data: ImageData | Tensor,
     test: ImageData | None,
@@ -356,22 +356,22 @@ def _accuracies(
     if count:
         fitted = data.take(order[:count])
         targets = torch.nn.functional.one_hot(fitted.y, data.n_classes).double()
-        solved = solve_linearized(start, fitted.x, targets, show=show)
+        solved = solve_linearized(before, fitted.x, targets, show=show)
         linear = accuracy(solved.solution(), held)
     return _Right(
         network=accuracy(trained, held),
         chance=float(held.counts.max()) / len(held),
         linear=linear,
-        expansion=accuracy(_moved_line(start, trained), held),
+        expansion=accuracy(_moved_line(before, trained), held),
         n_fit=count,
         n_test=len(held),
     )
 
 
-def _ansatz(trained: nn.Module, start: nn.Module, images: Tensor, seed: int) -> tuple[float, float]:
-    found = ansatz(trained, images, initial=start, seed=seed, show=False)
-    after, before = (found.values(pair, hidden=True) for pair in (TRAINED, INITIAL))
-    return float(after.nanmean()), float(before.nanmean())
+def _ansatz(trained: nn.Module, before: nn.Module, images: Tensor, seed: int) -> tuple[float, float]:
+    correlations = ansatz(trained, images, initial=before, seed=seed, show=False)
+    means = [float(correlations.values(pair, hidden=True).nanmean()) for pair in (TRAINED, INITIAL)]
+    return means[0], means[1]
 
 
 def _distance(weights: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> float:

@@ -62,8 +62,8 @@ def _filters(layer: FirstLayerTour) -> Section:
         panels=(
             Panel(
                 figure=filters_over_time(layer.shots, _moments(layer)),
-                shows="One square for each filter, middle grey is zero; every filter keeps its scale, so that "
-                "growth is seen as growth. Move the slider through training.",
+                shows="One square for each filter, middle grey is zero; all filters and moments have one scale, so "
+                "that growth is seen as growth. Move the slider through training.",
                 published="One by one, filters of different networks do not match; only their energy along the "
                 "components of the images does.",
                 measured=f"{len(layer.filters)} filters; the layer moved by {layer.moved.mean():.1f} times its initial "
@@ -75,8 +75,8 @@ def _filters(layer: FirstLayerTour) -> Section:
 
 
 def filters_over_time(shots: Float[Tensor, "t k c h w"], moments: list[str]) -> Figure:
-    """Filters at several moments, each on one scale for all moments."""
-    top = shots.abs().amax(dim=(0, 2, 3, 4), keepdim=True)
+    """Filters at several moments, on one scale for all filters and moments: weak ones look weak."""
+    top = shots.abs().max()
     scaled = 0.5 + 0.5 * shots / torch.where(top > 0, top, torch.ones_like(top))
     title, alt = "Filters during training", f"{shots.shape[1]} small patterns, the filters of the first layer"
     grids = [picture_grid(one, title=title, alt=alt, signed=False, columns=16) for one in scaled]

@@ -51,7 +51,7 @@ def _layers(depth: int) -> str:
 
 
 def _word(tour: IdentityTour, depth: int) -> str:
-    return Counter(run.found.verdict for run in tour.at(depth)).most_common(1)[0][0]
+    return Counter(run.found.behaviour for run in tour.at(depth)).most_common(1)[0][0]
 
 
 def _answer(tour: IdentityTour) -> str:

@@ -74,8 +74,11 @@ def decode(tree: Any, arrays: dict[str, torch.Tensor]) -> Any:
     if "$float" in tree:
         return float(tree["$float"])
     if "$result" in tree:
-        fields = {k: decode(v, arrays) for k, v in tree["fields"].items()}
-        return _result_type(tree["$result"])(**fields)
+        kind = _result_type(tree["$result"])
+        former = getattr(
+            kind, "FORMER_NAMES", {}
+        )  # fields that were called something else when this was written
+        return kind(**{former.get(k, k): decode(v, arrays) for k, v in tree["fields"].items()})
     return {k: decode(v, arrays) for k, v in tree.items()}
 
 

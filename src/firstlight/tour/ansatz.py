@@ -12,7 +12,7 @@ from firstlight.measures.feature_ansatz import (
     Ansatz,
     Eigenvectors,
     LayerMaps,
-    ansatz_of,
+    ansatz_from,
     layer_maps,
     patch_agop,
     top_eigenvectors,
@@ -62,7 +62,7 @@ def run_ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, se
     )
     pictures = [layer for layer in trained.layers if len(layer.shape) == 3]
     return AnsatzTour(
-        ansatz=ansatz_of(trained, before, seed=seed),
+        ansatz=ansatz_from(trained, before, seed=seed),
         eigenvectors=tuple(top_eigenvectors(pictures[0], kind=kind) for kind in ("features", "gradients")),
         maps=layer_maps(model, pictures, images[:N_SHOWN]),
         shown=images[:N_SHOWN],

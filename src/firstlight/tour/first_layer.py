@@ -18,8 +18,8 @@ from firstlight.measures.first_layer import (
     component_frequencies,
     consistency,
     patch_basis,
-    profile_in,
-    profile_of,
+    profile,
+    profile_from,
     profiles_over_time,
 )
 from firstlight.models.spec import ModelSpec
@@ -105,15 +105,13 @@ def run_first_layer_tour(
     """
     explanation = explain_profile(models[0], train, seed=seed)
     first = explanation.profile
-    profiles = {
-        f"seed {net.seed}": profile_of(m, train, seed=seed) for net, m in zip(nets, models, strict=True)
-    }
+    profiles = {f"seed {net.seed}": profile(m, train, seed=seed) for net, m in zip(nets, models, strict=True)}
     starts = [spec(net.seed) for net in nets]
-    update = profile_of(models[0], train, subtract=starts[0], seed=seed)
+    update = profile(models[0], train, subtract=starts[0], seed=seed)
     initial = []
     for model in starts:
         layer, _ = patch_basis(model, train, n_images=8)
-        initial.append(profile_in(layer, first.pca).energy)
+        initial.append(profile_from(layer, first.pca).energy)
     shots = nets[0].records[0]
     moved = [float((n.weights[WEIGHT] - n.initial[WEIGHT]).norm() / n.initial[WEIGHT].norm()) for n in nets]
     return FirstLayerTour(

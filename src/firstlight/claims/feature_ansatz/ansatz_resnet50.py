@@ -18,7 +18,7 @@ from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.data import load
 from firstlight.figures import Dots, Figure, dots
-from firstlight.measures.feature_ansatz import Ansatz, ansatz_of, patch_agop
+from firstlight.measures.feature_ansatz import Ansatz, ansatz_from, patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.models import build, resnet50_imagenet, resnet50_normalised
 
@@ -94,7 +94,7 @@ class PretrainedResNet:
         )  # fmt: skip
         plans = [replace(plan, pooling=pooling) for pooling in POOLINGS]
         return PretrainedAnsatz(
-            network=ansatz_of(trained, start, seed=cfg.seed),
+            network=ansatz_from(trained, start, seed=cfg.seed),
             small=tuple(map_tasks(small_network, plans, label="Small networks")),
         )
 

@@ -150,10 +150,10 @@ def ansatz(
         data = list(data)
     trained = patch_agop(model, data, seed=seed, **options)
     before = None if initial is None else patch_agop(initial, data, seed=seed, **options)
-    return ansatz_of(trained, before, draws=draws, seed=seed)
+    return ansatz_from(trained, before, draws=draws, seed=seed)
 
 
-def ansatz_of(
+def ansatz_from(
     trained: PatchAgop, initial: PatchAgop | None = None, *, draws: int = N_NULLS, seed: int = 0
 ) -> Ansatz:
     """Correlations from gradients that were measured already; arguments as for :func:`ansatz`."""

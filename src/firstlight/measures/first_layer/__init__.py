@@ -10,8 +10,8 @@ from firstlight.measures.first_layer.energy_profile import (
     Profile,
     energy_profile,
     patch_basis,
-    profile_in,
-    profile_of,
+    profile,
+    profile_from,
     profiles_over_time,
     windowed,
 )
@@ -46,8 +46,8 @@ __all__ = [
     "frequency_reading",
     "label_correlation",
     "patch_basis",
-    "profile_in",
-    "profile_of",
+    "profile",
+    "profile_from",
     "profiles_over_time",
     "windowed",
 ]

@@ -132,7 +132,7 @@ def patch_basis(
     return layer, patch_pca(seen, layer.geometry, center=center)
 
 
-def profile_of(
+def profile(
     model: nn.Module,
     data: ImageData | Tensor,
     *,
@@ -161,10 +161,10 @@ def profile_of(
         Seed for the random filters that serve as null.
     """
     layer, pca = patch_basis(model, data, center=center, n_images=n_images)
-    return profile_in(layer, pca, subtract=subtract, like=data, seed=seed)
+    return profile_from(layer, pca, subtract=subtract, like=data, seed=seed)
 
 
-def profile_in(
+def profile_from(
     layer: Convolution,
     pca: PCA,
     *,

@@ -4,12 +4,12 @@ from firstlight.measures.identity.identity_score import (
     EdgeScore,
     IdentityScore,
     Response,
+    behaviour,
     edge_score,
     identity_score,
     image_outputs,
     response,
     similarities,
-    verdict,
 )
 from firstlight.measures.identity.layer_images import (
     LayerImages,
@@ -42,6 +42,7 @@ __all__ = [
     "Response",
     "SizeResponse",
     "averaging_votes",
+    "behaviour",
     "class_sums",
     "edge_score",
     "identity_score",
@@ -57,7 +58,6 @@ __all__ = [
     "stages",
     "top_singular_image",
     "upper_outputs",
-    "verdict",
     "weight_changes",
     "with_circular_padding",
 ]

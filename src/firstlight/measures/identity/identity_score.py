@@ -212,7 +212,7 @@ def edge_score(outputs: Float[Tensor, "n c h w"], inputs: Float[Tensor, "n c h w
     )
 
 
-def verdict(*, identity: float, constant: float, edges: float, at_zero: tuple[float, float]) -> str:
+def behaviour(*, identity: float, constant: float, edges: float, at_zero: tuple[float, float]) -> str:
     """One word for what a network does, from measured numbers.
 
     In this order: "identity" if it copies unseen natural images (Pearson above 0.9); "constant" if its
@@ -230,9 +230,9 @@ def verdict(*, identity: float, constant: float, edges: float, at_zero: tuple[fl
 
     Examples
     --------
-    >>> verdict(identity=0.97, constant=0.4, edges=0.3, at_zero=(0.9, 0.0))
+    >>> behaviour(identity=0.97, constant=0.4, edges=0.3, at_zero=(0.9, 0.0))
     'identity'
-    >>> verdict(identity=0.3, constant=0.2, edges=0.1, at_zero=(0.02, -0.01))
+    >>> behaviour(identity=0.3, constant=0.2, edges=0.1, at_zero=(0.02, -0.01))
     'noise'
     """
     if identity > COPIES and identity > constant:
