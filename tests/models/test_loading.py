@@ -12,7 +12,7 @@ import firstlight
 from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.models import WeightsMismatch
-from firstlight.models.loading import unwrapped
+from firstlight.models.wrappers import unwrapped
 
 
 @pytest.fixture

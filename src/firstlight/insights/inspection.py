@@ -12,6 +12,7 @@ from firstlight._autograd.model_outputs import OutputName
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
+from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.regime import RegimeResult, regime
@@ -30,6 +31,7 @@ from firstlight.measures.feature_ansatz import (
 )
 from firstlight.measures.first_layer import Profile, profile
 from firstlight.measures.linearized import LayerChange, layer_changes
+from firstlight.models.wrappers import unwrapped
 from firstlight.training import accuracy
 
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
@@ -118,7 +120,7 @@ class Inspection(Result):
 
 def inspect(
     model: nn.Module,
-    data: ImageData | Tensor,
+    data: ImagesLike,
     *,
     initial: nn.Module | None = None,
     layers: str | Sequence[str] = "all",
@@ -139,8 +141,9 @@ def inspect(
     ----------
     model : torch.nn.Module
         Any module that maps images to outputs, on any device.
-    data : ImageData or Tensor
-        Images as the model wants them; with labels the accuracy is measured too.
+    data : Tensor, ImageData, Dataset, DataLoader, folder and others
+        Images as the model expects them, in any form that :func:`firstlight.data.as_images` takes; with
+        labels the accuracy is measured too.
     initial : torch.nn.Module, optional
         The model before its training. Without it a fresh initialisation serves for comparison.
     layers, output, outputs
@@ -165,7 +168,8 @@ def inspect(
     ['conv1', 'conv2', 'fc1', 'fc2', 'fc3']
     """
     begun = time.perf_counter()
-    images = _chosen(data, n_images, fast, seed)
+    model, initial = unwrapped(model), None if initial is None else unwrapped(initial)
+    images = _chosen(tensor_or_images(data), n_images, fast, seed)
     x = images.x if isinstance(images, ImageData) else images
     before = fresh_initial(model, seed=seed) if initial is None else initial
     trained, fresh = (

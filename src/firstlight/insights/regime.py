@@ -13,6 +13,7 @@ from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
+from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.measures.feature_ansatz import ansatz
@@ -28,6 +29,7 @@ from firstlight.measures.linearized import (
     solve_linearized,
 )
 from firstlight.models import LinearizedModel, linearize
+from firstlight.models.wrappers import unwrapped
 from firstlight.training import accuracy, predictions
 
 N_KERNEL = 64
@@ -141,7 +143,7 @@ class RegimeResult(Result):
 
 def regime(
     model: nn.Module,
-    data: ImageData | Tensor,
+    data: ImagesLike,
     *,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     test: ImageData | None = None,
@@ -165,8 +167,9 @@ def regime(
     model, initial : torch.nn.Module or torch.nn.Module, mapping of str to Tensor
         The trained network, and the same network or its state dict before the training. There is no
         answer without it.
-    data : ImageData or Tensor
-        Images like those it was trained on; the linearisation is fitted to them if they have labels.
+    data : Tensor, ImageData, Dataset, DataLoader, folder and others
+        Images like those it was trained on, in any form that :func:`firstlight.data.as_images` takes; the
+        linearisation is fitted to them if they have labels.
     test : ImageData, optional
         Held-out images; by default those of `data` that the linearisation was not fitted to.
     n_kernel : int, default N_KERNEL
@@ -194,6 +197,8 @@ def regime(
     >>> regime(network, load("photos", n=16), initial=network, n_fit=0).score
     0.0
     """
+    data, model = tensor_or_images(data), unwrapped(model)
+    initial = unwrapped(initial) if isinstance(initial, nn.Module) else initial
     before = _started(model, initial)
     x = data.x if isinstance(data, ImageData) else data
     if x.ndim != 4 or len(x) < 2 or n_kernel < 2:

@@ -12,6 +12,7 @@ from firstlight.models.other_packages import build_of_other_package, is_of_other
 from firstlight.models.pretrained import PRETRAINED
 from firstlight.models.user_code import model_from_code
 from firstlight.models.weights import WeightsMismatch, load_weights
+from firstlight.models.wrappers import unwrapped
 
 
 def load_model(
@@ -89,20 +90,6 @@ def load_model(
         if classes is not None or factory is not None or saved is None:
             raise
         return load_weights(empty(saved), checkpoint, entry=entry).eval()
-
-
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The module inside ``torch.compile``, ``DataParallel`` and ``DistributedDataParallel``.
-
-    Compiled code hides its layers from observers, and compiles anew for every batch size.
-    """
-    while True:
-        inner = getattr(model, "_orig_mod", None)
-        if inner is None and isinstance(model, nn.DataParallel | nn.parallel.DistributedDataParallel):
-            inner = model.module
-        if not isinstance(inner, nn.Module):
-            return model
-        model = inner
 
 
 def _built(

@@ -1,6 +1,6 @@
 """How far the feature matrix of a layer points where the network's gradients point."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
+from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
 from firstlight.maths.sandwich import Sandwich, Undefined, feature_similarity, rotated
 from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchAgop, patch_agop
@@ -117,7 +118,7 @@ class Ansatz(Result):
 
 def ansatz(
     model: nn.Module,
-    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]],
+    data: ImagesLike,
     *,
     initial: nn.Module | None = None,
     draws: int = N_NULLS,
@@ -146,8 +147,9 @@ def ansatz(
     ----------
     .. [1] CNFA, section 2.1. The paper shows no null, and names its pairs only in the text.
     """
+    data = image_batches(data)
     if not isinstance(data, ImageData | Tensor) and initial is not None:
-        data = list(data)
+        data = list(data)  # read twice: once for each model
     trained = patch_agop(model, data, seed=seed, **options)
     before = None if initial is None else patch_agop(initial, data, seed=seed, **options)
     return ansatz_from(trained, before, draws=draws, seed=seed)

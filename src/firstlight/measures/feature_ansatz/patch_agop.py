@@ -31,7 +31,9 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
+from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
+from firstlight.models.wrappers import unwrapped
 
 N_IMAGES = 512
 _BLOCK_ELEMENTS = 24_000_000  # of all layers' outputs: about 300 MB for a forward pass that keeps them
@@ -144,7 +146,7 @@ class PatchAgop(Result):
 
 def patch_agop(
     model: nn.Module,
-    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]],
+    data: ImagesLike,
     *,
     layers: str | Sequence[str] = "all",
     outputs: str = "auto",
@@ -174,8 +176,9 @@ def patch_agop(
     ----------
     model : torch.nn.Module
         Any module that maps images to outputs, image by image.
-    data : ImageData, Tensor or iterable of Tensor or sequence of Tensor
-        Images as the model wants them, or an iterable of batches of images or of (images, labels).
+    data : Tensor, ImageData, DataLoader, iterable of batches, and others
+        Images as the model expects them, in any form that :func:`firstlight.data.as_images` takes. Batches
+        of images or of (images, labels) are read one at a time.
     layers : str or sequence of str, default 'all'
         "all", "convolutions", or names of layers. A named layer that cannot be measured is an error; with
         "all" and "convolutions" it is listed in `skipped`.
@@ -216,6 +219,7 @@ def patch_agop(
     if n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
     names = layers if isinstance(layers, str) else tuple(layers)
+    model = unwrapped(model)
     demand_differentiable(model)
     demand_finite_weights(model)
     model, note = in_full_precision(model)
@@ -343,11 +347,10 @@ def _block_size(elements: int) -> int:
     return max(1, min(64, _BLOCK_ELEMENTS // max(elements, 1)))
 
 
-def _batches(
-    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]], model: nn.Module, n_images: int
-) -> tuple[Iterator[Tensor], int | None]:
+def _batches(data: ImagesLike, model: nn.Module, n_images: int) -> tuple[Iterator[Tensor], int | None]:
     """Finite images on the model's device, a batch at a time, and their number if it is known."""
-    images = data.x if isinstance(data, ImageData) else data
+    batches = image_batches(data)
+    images = batches.x if isinstance(batches, ImageData) else batches
     parameter = next(model.parameters(), None)
     if isinstance(images, Tensor):
         if images.ndim < 2 or len(images) == 0:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
+from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths import PCA, patch_pca, pearson, separated_blocks
 from firstlight.measures.first_layer.first_convolution import (
@@ -18,6 +19,7 @@ from firstlight.measures.first_layer.first_convolution import (
     inputs_of_first_convolution,
     spread_groups,
 )
+from firstlight.models.wrappers import unwrapped
 
 N_IMAGES = 10_000  # ample for a patch basis
 N_NULLS = 32
@@ -118,13 +120,14 @@ class Profile(Result):
 
 
 def patch_basis(
-    model: nn.Module, data: ImageData | Tensor, *, center: bool = True, n_images: int = N_IMAGES
+    model: nn.Module, data: ImagesLike, *, center: bool = True, n_images: int = N_IMAGES
 ) -> tuple[Convolution, PCA]:
     """The first convolution of a model, and the components of the patches that reach it.
 
     Patches are taken from what the layer really sees: after any normalisation inside the model, with
     its own padding and stride.
     """
+    data = tensor_or_images(data)
     images = data.x if isinstance(data, ImageData) else data
     images = images[:n_images]
     layer = first_convolution(model, images)
@@ -134,7 +137,7 @@ def patch_basis(
 
 def profile(
     model: nn.Module,
-    data: ImageData | Tensor,
+    data: ImagesLike,
     *,
     subtract: nn.Module | Tensor | None = None,
     center: bool = True,
@@ -147,8 +150,9 @@ def profile(
     ----------
     model : torch.nn.Module
         Any module whose forward pass meets a two-dimensional convolution.
-    data : ImageData or Tensor
-        The images that the model is for, scaled as it expects them.
+    data : Tensor, ImageData, Dataset, DataLoader, folder and others
+        The images that the model is for, scaled as it expects them, in any form that
+        :func:`firstlight.data.as_images` takes.
     subtract : torch.nn.Module or Tensor, optional
         The initial model, or the initial weight of that layer; the profile is then that of the
         accumulated update. After one step this is the root of the patch variances whatever was learned:
@@ -160,6 +164,7 @@ def profile(
     seed : int, default 0
         Seed for the random filters that serve as null.
     """
+    data, model = tensor_or_images(data), unwrapped(model)
     layer, pca = patch_basis(model, data, center=center, n_images=n_images)
     return profile_from(layer, pca, subtract=subtract, like=data, seed=seed)
 

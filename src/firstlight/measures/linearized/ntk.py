@@ -13,7 +13,9 @@ from firstlight._autograd.model_state import demand_differentiable, evaluating, 
 from firstlight._autograd.weight_gradients import WeightGradients
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
+from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
+from firstlight.models.wrappers import unwrapped
 
 Outputs = str | int
 _BLOCK_ELEMENTS = 32_000_000  # of gradients held at a time, twice between two sets: 256 MB of float64
@@ -22,8 +24,8 @@ _TILE_ROWS = 512  # of the Gram matrix, so that the elementwise passes stay in t
 
 def ntk_gram(
     model: nn.Module,
-    images: ImageData | Tensor,
-    other: ImageData | Tensor | None = None,
+    images: ImagesLike,
+    other: ImagesLike = None,
     *,
     outputs: Outputs = "trace",
     block: int | None = None,
@@ -48,7 +50,7 @@ def ntk_gram(
         Any network that maps images to outputs, image by image. Trainable parameters count. Runs in
         evaluation mode and is left as it was.
     images, other
-        As the model wants them.
+        Images as the model expects them, in any form that :func:`firstlight.data.as_images` takes.
     outputs : Outputs, default 'trace'
         "full" gives rows for every image and output, images outer and outputs inner; "trace" sums over
         equal outputs, one row per image (divide by the number of outputs for the mean); a number takes
@@ -92,8 +94,8 @@ def ntk_gram(
 
 def layer_ntk_grams(
     model: nn.Module,
-    images: ImageData | Tensor,
-    other: ImageData | Tensor | None = None,
+    images: ImagesLike,
+    other: ImagesLike = None,
     *,
     outputs: Outputs = "trace",
     block: int | None = None,
@@ -119,7 +121,7 @@ def layer_ntk_grams(
 
 def jacobian(
     model: nn.Module,
-    images: ImageData | Tensor,
+    images: ImagesLike,
     *,
     outputs: Outputs = "full",
     output: OutputName = None,
@@ -154,8 +156,8 @@ def _reading(model: nn.Module, images: Tensor, output: OutputName) -> Iterator[W
 
 def _grams(
     model: nn.Module,
-    images: ImageData | Tensor,
-    other: ImageData | Tensor | None,
+    images: ImagesLike,
+    other: ImagesLike,
     *,
     outputs: Outputs,
     block: int | None,
@@ -166,7 +168,7 @@ def _grams(
 ) -> dict[str, Tensor]:
     if block is not None and block < 1:
         raise InvalidInput(f"`block` must be at least 1; got block={block}.")
-    model = _prepared(model)
+    model = _prepared(unwrapped(model))
     left = _images(images, model, "images")
     right = left if other is None else _images(other, model, "other")
     with _reading(model, left, output) as reader:
@@ -265,7 +267,8 @@ def _cotangents(outputs: Outputs, n_outputs: int, like: Tensor) -> Float[Tensor,
     return identity[outputs][None]
 
 
-def _images(images: ImageData | Tensor, model: nn.Module, name: str) -> Tensor:
+def _images(images: ImagesLike, model: nn.Module, name: str) -> Tensor:
+    images = tensor_or_images(images)
     x = images.x if isinstance(images, ImageData) else images
     if x.ndim < 2 or len(x) == 0:
         raise InvalidInput(f"`{name}` must hold at least one image, n first; got the shape {tuple(x.shape)}.")
