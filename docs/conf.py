@@ -21,7 +21,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "ledger",  # this and the next two are ours, in _ext/
     "mathml",
-    "reference",
+    "api_reference",
 ]
 exclude_patterns = ["_build", "README.md", "gallery/sg_execution_times.rst"]
 html_static_path = ["_static"]

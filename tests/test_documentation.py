@@ -17,7 +17,7 @@ from firstlight.core.registry import Registry
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 sys.path.append(str(DOCS / "_ext"))
-reference = importlib.import_module("reference")
+reference = importlib.import_module("api_reference")
 PAGES = sorted(p for p in DOCS.rglob("*.md") if not {"_build", "gallery"} & set(p.relative_to(DOCS).parts))
 WRITTEN = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 FENCE = re.compile(r"^(?P<mark><!--[^\n]*-->\n)?```python\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)

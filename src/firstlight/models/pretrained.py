@@ -89,6 +89,8 @@ class Pretrained:
 
 
 PRETRAINED: Registry[Pretrained] = Registry("pretrained network")
+"""Trained networks by name, fetched without an account."""
+
 PRETRAINED.add("resnet50_imagenet", Pretrained(load=resnet50_imagenet, mean=RESNET50_MEAN, std=RESNET50_STD))
 
 

@@ -64,7 +64,7 @@ class ParameterCounts(Study):
                 value("networks that differ from the formula") <= 0,
             ),
             null=COUNTING,
-            note="the formula gives all 99 entries of the table (SPEC 13.7); here it is compared with the networks "
+            note="the formula gives all 99 entries of the table; here it is compared with the networks "
             "at every combination of the varied factors, among which they lie",
             change=Change("only the grid along single factors was compared"),
         ),
