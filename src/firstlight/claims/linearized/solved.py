@@ -12,11 +12,12 @@ RIDGES = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """Relative to the largest eigenvalue of the kernel; 0 is the solution of smallest norm."""
 
 Scores = tuple[float, float]
+"""Accuracy on training and on test images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Solved:
-    """Train and test accuracy of the exact solution.
+    """Accuracies of the exact solution.
 
     Parameters
     ----------
@@ -34,13 +35,17 @@ class Solved:
 
 
 def solved(model: nn.Module, train: Part, valid: Part, test: Part) -> Solved:
-    """Solve for all ridges after one decomposition, in float64, and score."""
+    """Solve for all ridges after one decomposition, in float64, and score the least norm and the best."""
     problem = solve_linearized(model, train.x, train.targets, show=False)
-    errors, scores = [], []
-    for ridge in RIDGES:
-        line = problem.solution(ridge=ridge * problem.fit.largest)
-        outputs = [predictions(line, part.x.double()) for part in (train, valid, test)]
-        errors.append(valid.error(outputs[1]))
-        scores.append((train.accuracy(outputs[0]), test.accuracy(outputs[2])))
-    chosen = min(range(len(RIDGES)), key=errors.__getitem__)
-    return Solved(least_norm=scores[0], ridge=scores[chosen], best=RIDGES[chosen])
+    lines = {ridge: problem.solution(ridge=ridge * problem.fit.largest) for ridge in RIDGES}
+    validation = valid.x.double()
+    best = min(RIDGES, key=lambda ridge: valid.error(predictions(lines[ridge], validation)))
+
+    def scores(ridge: float) -> Scores:
+        train_score, test_score = (
+            part.accuracy(predictions(lines[ridge], part.x.double())) for part in (train, test)
+        )
+        return train_score, test_score
+
+    least_norm = scores(0.0)
+    return Solved(least_norm=least_norm, ridge=scores(best) if best else least_norm, best=best)
