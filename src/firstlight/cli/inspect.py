@@ -112,8 +112,8 @@ def inspect(
         initial=None if before is None else before.to(place),
         n_images=n,
         fast=fast,
-        output=index_or_key(model_output),
-        outputs="exact" if exact else "auto",
+        output_part=index_or_key(model_output),
+        output_sum="exact" if exact else "auto",
         seed=seed,
         name=arch or factory or checkpoint,
     )

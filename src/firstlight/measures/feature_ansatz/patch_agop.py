@@ -149,8 +149,8 @@ def patch_agop(
     data: ImagesLike,
     *,
     layers: str | Sequence[str] = "all",
-    outputs: str = "auto",
-    output: OutputName = None,
+    output_sum: str = "auto",
+    output_part: OutputName = None,
     n_images: int = N_IMAGES,
     seed: int = 0,
     label: str = "Gradients",
@@ -182,12 +182,12 @@ def patch_agop(
     layers : str or sequence of str, default 'all'
         "all", "convolutions", or names of layers. A named layer that cannot be measured is an error; with
         "all" and "convolutions" it is listed in `skipped`.
-    outputs : str, default 'auto'
+    output_sum : str, default 'auto'
         "auto" sums over all outputs if there are at most 32. With more, the leading singular directions
         of the last linear layer are summed exactly and random signs stand for the rest: unbiased, and
         independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state a
         standard error. "exact" always sums over all.
-    output : OutputName, optional
+    output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     n_images : int, default N_IMAGES
         Maximum number of images.
@@ -214,8 +214,8 @@ def patch_agop(
     >>> patch_agop(model, torch.ones(5, 1, 1, 1))["0"].agop
     tensor([[[49.0000]]], dtype=torch.float64)
     """
-    if outputs not in ("auto", "exact"):
-        raise InvalidInput(f"`outputs` must be 'auto' or 'exact'; got {outputs!r}.")
+    if output_sum not in ("auto", "exact"):
+        raise InvalidInput(f"`output_sum` must be 'auto' or 'exact'; got {output_sum!r}.")
     if n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
     names = layers if isinstance(layers, str) else tuple(layers)
@@ -228,13 +228,13 @@ def patch_agop(
         first, batches = _peek(batches)
         recorder = Recorder(model)
         chosen, skipped = _discovered(recorder, first[:1], names)
-        demand_one_image_at_a_time(model, first[:2], output=output)
+        demand_one_image_at_a_time(model, first[:2], output=output_part)
         sums = Accumulators(chosen, generator=generator_from("output signs", seed))
         block = _block_size(sum(recorder.elements[name] for name in chosen))
         recorder.tap(chosen, sums.receive)
         with progress(label, total=total, unit="images", show=show) as bar:
             for part in (p for batch in batches for p in torch.split(batch, block)):
-                directions = _forward(recorder, part, sums, outputs, output)
+                directions = _forward(recorder, part, sums, output_sum, output_part)
                 _backward(recorder, directions, sums, bar.advance, len(part))
     skipped |= _without_gradients(sums) | _varying(recorder)
     if not is_selection(names):
@@ -281,10 +281,10 @@ def _layer_gradients(layer: AppliedLayer, sums: Accumulators) -> LayerGradients:
 
 
 def _forward(
-    recorder: Recorder, images: Tensor, sums: Accumulators, outputs: str, output: OutputName
+    recorder: Recorder, images: Tensor, sums: Accumulators, output_sum: str, output_part: OutputName
 ) -> tuple[Tensor, Directions]:
     model = recorder.model
-    result = checked_output(recorder.forward(images), output, n=len(images))
+    result = checked_output(recorder.forward(images), output_part, n=len(images))
     if not result.requires_grad:
         raise InvalidInput(
             f"no gradient can be taken of {type(model).__name__}: its outputs do not depend on its layers "
@@ -297,7 +297,7 @@ def _forward(
     directions = output_directions(
         None if last is None else sums.layers[last[0]].weight,
         flat.shape[1],
-        exact=outputs == "exact",
+        exact=output_sum == "exact",
         known=sums.directions,
     )
     if source is not None:

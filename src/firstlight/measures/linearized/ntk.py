@@ -29,7 +29,7 @@ def ntk_gram(
     *,
     outputs: Outputs = "trace",
     block: int | None = None,
-    output: OutputName = None,
+    output_part: OutputName = None,
     label: str = "Tangent kernel",
     show: bool | None = None,
 ) -> Float[Tensor, "rows columns"]:
@@ -58,7 +58,7 @@ def ntk_gram(
     block : int, optional
         Images whose gradients are held at a time; by default as many as 256 MB hold. Smaller blocks read
         images again for every pair of blocks.
-    output : OutputName, optional
+    output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     label, show : str or bool
         Label of the progress bar, and whether to show it.
@@ -87,7 +87,15 @@ def ntk_gram(
             [0., 3.]])
     """
     (gram,) = _grams(
-        model, images, other, outputs=outputs, block=block, output=output, label=label, show=show, apart=False
+        model,
+        images,
+        other,
+        outputs=outputs,
+        block=block,
+        output_part=output_part,
+        label=label,
+        show=show,
+        apart=False,
     ).values()
     return gram
 
@@ -99,7 +107,7 @@ def layer_ntk_grams(
     *,
     outputs: Outputs = "trace",
     block: int | None = None,
-    output: OutputName = None,
+    output_part: OutputName = None,
     label: str = "Tangent kernel by layer",
     show: bool | None = None,
 ) -> dict[str, Float[Tensor, "rows columns"]]:
@@ -115,7 +123,15 @@ def layer_ntk_grams(
     ['0', '2']
     """
     return _grams(
-        model, images, other, outputs=outputs, block=block, output=output, label=label, show=show, apart=True
+        model,
+        images,
+        other,
+        outputs=outputs,
+        block=block,
+        output_part=output_part,
+        label=label,
+        show=show,
+        apart=True,
     )
 
 
@@ -124,7 +140,7 @@ def jacobian(
     images: ImagesLike,
     *,
     outputs: Outputs = "full",
-    output: OutputName = None,
+    output_part: OutputName = None,
 ) -> Float[Tensor, "rows weights"]:
     r"""Gradients :math:`J = \partial f/\partial w` written out, over all trainable weights in their order.
 
@@ -135,7 +151,7 @@ def jacobian(
         raise InvalidInput("`outputs` must be 'full' or a number for a Jacobian; got 'trace'.")
     model = _prepared(model)
     x = _images(images, model, "images")
-    with _reading(model, x, output) as reader:
+    with _reading(model, x, output_part) as reader:
         parts = reader.by_parameter(x, _cotangents(outputs, reader.n_outputs, x))
         return torch.cat([part.flatten(0, 1).flatten(1) for part in parts.values()], 1)
 
@@ -148,10 +164,10 @@ def _prepared(model: nn.Module) -> nn.Module:
 
 
 @contextmanager
-def _reading(model: nn.Module, images: Tensor, output: OutputName) -> Iterator[WeightGradients]:
+def _reading(model: nn.Module, images: Tensor, output_part: OutputName) -> Iterator[WeightGradients]:
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
-        demand_one_image_at_a_time(model, images[:2], output=output)
-        yield WeightGradients(model, images, output=output)
+        demand_one_image_at_a_time(model, images[:2], output=output_part)
+        yield WeightGradients(model, images, output=output_part)
 
 
 def _grams(
@@ -161,7 +177,7 @@ def _grams(
     *,
     outputs: Outputs,
     block: int | None,
-    output: OutputName,
+    output_part: OutputName,
     label: str,
     show: bool | None,
     apart: bool,
@@ -171,7 +187,7 @@ def _grams(
     model = _prepared(unwrapped(model))
     left = _images(images, model, "images")
     right = left if other is None else _images(other, model, "other")
-    with _reading(model, left, output) as reader:
+    with _reading(model, left, output_part) as reader:
         rows = _cotangents(outputs, reader.n_outputs, left)
         is_trace = outputs == "trace"
         reader.choose_forms(len(rows), is_trace=is_trace)
