@@ -14,7 +14,7 @@ from torch import nn
 
 from firstlight import data
 from firstlight.insights import IdentityTask, identity_bias, run_identity_task
-from firstlight.measures.identity import resized
+from firstlight.measures.identity.layer_images import resized
 from firstlight.training import Recipe
 
 photos = data.load("photos", split="train", n=8, seed=0).x.mean(1, keepdim=True)

@@ -107,6 +107,7 @@ def test_every_flag_in_a_message_of_the_library_exists(path):
 def test_every_command_that_writes_a_page_can_write_it_without_scripts():
     base = (SOURCE / "report/templates/base.html").read_text(encoding="utf-8")
     assert "--static" in base
+    scriptless = ("train", "atlas")  # no page at all, and a page that never has a script
     pages = {name: flags_of(command) for name, command in COMMANDS.items()}
     writing = [
         name for name, flags in pages.items() if "--output" in flags and name not in ("train", "atlas")
@@ -120,5 +121,5 @@ def test_arguments_of_the_library_are_called_by_their_flags():
     from firstlight.cli.inspect import FLAGS
 
     assert set(FLAGS.values()) <= flags
-    said = in_flags("`n_images` and `skip_broken`, `output`, `photos` and `a b`", flags, FLAGS)
+    said = in_flags("`n_images` and `skip_broken`, `output_part`, `photos` and `a b`", flags, FLAGS)
     assert said == "--n and --skip-broken, --model-output, `photos` and `a b`"

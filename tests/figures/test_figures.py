@@ -16,14 +16,11 @@ from firstlight.figures import (
     dots,
     film,
     heatmap,
-    mosaic,
     moving_parts,
     picture_grid,
-    png_uri,
-    signed_to_pixels,
-    sprite,
     svg,
 )
+from firstlight.figures.pictures import mosaic, png_uri, signed_to_pixels, sprite
 from firstlight.figures.style import ROLES
 
 

@@ -21,8 +21,8 @@ from firstlight.measures.first_layer import (
     frequency_reading,
     label_correlation,
     profiles_over_time,
-    windowed,
 )
+from firstlight.measures.first_layer.energy_profile import windowed
 from reference.profiles import naive_band_energy, naive_label_correlation, naive_profile
 
 

@@ -15,7 +15,7 @@ FLAGS = {
     "factory": "--import",
     "options": "--option",
     "n_images": "--n",
-    "output": "--model-output",
+    "output_part": "--model-output",
 }
 MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
 

@@ -13,7 +13,7 @@ from firstlight.core.seeds import generator_from
 from firstlight.data import ImageData, load, load_splits
 from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
 from firstlight.data.synthetic import digit_blends, patterns
-from firstlight.measures.identity import resized
+from firstlight.measures.identity.layer_images import resized
 
 LABELS = {"mnist": ("7", "3", "0")}  # the papers' training digits, in this order
 OTHERS = {"mnist": "fashion_mnist", "fashion_mnist": "mnist"}

@@ -27,7 +27,8 @@ from firstlight.measures.identity import (
     image_outputs,
     response,
 )
-from firstlight.models import build, with_large_filters_by_fourier
+from firstlight.models import build
+from firstlight.models.fourier import with_large_filters_by_fourier
 from firstlight.store import RunSpec, Store
 from firstlight.theory import identity as theory
 from firstlight.training import Recipe, train

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.figures import Curve, Figure, Sprite, curves, film, heatmap, picture_grid, sprite
+from firstlight.figures import Curve, Figure, Sprite, curves, film, heatmap, picture_grid
+from firstlight.figures.pictures import sprite
 from firstlight.report.page import Answer, Panel, Section
 from firstlight.tour import FirstLayerTour
 

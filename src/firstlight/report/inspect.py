@@ -5,7 +5,8 @@ import math
 
 import torch
 
-from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid, sprite
+from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid
+from firstlight.figures.pictures import sprite
 from firstlight.insights import Inspection
 from firstlight.measures.feature_ansatz import FilterFaults
 from firstlight.measures.first_layer import Profile

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from firstlight.core.result import Result
-from firstlight.figures import Curve, curves, picture_grid, sprite
+from firstlight.figures import Curve, curves, picture_grid
+from firstlight.figures.pictures import sprite
 from firstlight.insights import RegimeResult
 from firstlight.insights.rfm import LearnedKernel
 from firstlight.report.ansatz import ansatz_answers, ansatz_sections

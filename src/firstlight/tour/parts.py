@@ -82,3 +82,4 @@ PARTS = (
     Part("identity", "copy or memorise", _identity),
     Part("training", "accuracy", run_training_tour),
 )
+"""Parts of a tour, in the order in which they are measured and shown."""

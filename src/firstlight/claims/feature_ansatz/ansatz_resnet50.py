@@ -20,7 +20,8 @@ from firstlight.data import load
 from firstlight.figures import Dots, Figure, dots
 from firstlight.measures.feature_ansatz import Ansatz, ansatz_from, patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.models import build, resnet50_imagenet, resnet50_normalised
+from firstlight.models import build, resnet50_imagenet
+from firstlight.models.pretrained import resnet50_normalised
 
 absent(
     "no ImageNet weights of AlexNet and VGG13 can be had from a package registry without an account; "

@@ -13,14 +13,9 @@ from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityTask
-from firstlight.measures.identity import (
-    image_outputs,
-    output_variation,
-    resized,
-    similarities,
-    upper_outputs,
-    with_circular_padding,
-)
+from firstlight.measures.identity import image_outputs, similarities
+from firstlight.measures.identity.layer_images import output_variation, resized
+from firstlight.measures.identity.stages import upper_outputs, with_circular_padding
 
 TRAINED = value("loss") < 0.01
 NEAR = 2  # pixels around the trained size

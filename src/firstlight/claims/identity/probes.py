@@ -16,7 +16,8 @@ from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisat
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityTask
 from firstlight.maths import spearman
-from firstlight.measures.identity import layer_images, layer_probe, resized
+from firstlight.measures.identity import layer_images, layer_probe
+from firstlight.measures.identity.layer_images import resized
 
 XAVIER = replace(DESK_28, initialiser="xavier_normal", steps=2000, stop_below=1e-3)
 RANDOM, TRAINED, INITIAL = "random deep network", "trained network", "initial network"

@@ -13,7 +13,6 @@ from firstlight.measures.first_layer.energy_profile import (
     profile,
     profile_from,
     profiles_over_time,
-    windowed,
 )
 from firstlight.measures.first_layer.first_convolution import (
     Convolution,
@@ -49,5 +48,4 @@ __all__ = [
     "profile",
     "profile_from",
     "profiles_over_time",
-    "windowed",
 ]
