@@ -37,11 +37,11 @@ class AmplifiedComponents(CurveStudy):
         """Data and networks. A gap is the best less the final test accuracy."""
 
         n: int = 2500  # as published: fewer than the 3072 pixels, so that there is something to overfit
-        n_cnn: int = 1000
+        n_cnn: int = 600  # few, so that networks on amplified images memorise them too
         n_test: int = 2000
         halve_linear: bool = False
         steps: int = 100_000  # of the linear network
-        epochs: int = 50
+        epochs: int = 120
         lr: float = 0.05
 
     drawn = {"top amplified": "theory", "as they are": "null", "bottom amplified": "trained"}
@@ -50,7 +50,7 @@ class AmplifiedComponents(CurveStudy):
     scales = {
         "smoke": Config(**SMOKE_CNN, halve_linear=True, n=60, n_cnn=60, n_test=60, steps=50, epochs=2),
         "desk": Config(),
-        "night": Config(n_cnn=2500, halve=False, nets=2, epochs=60),
+        "night": Config(n_cnn=2500, halve=False, nets=2),
         "paper": Config(**PAPER_CNN, data="small_mammals", n_cnn=2500, n_test=500, nets=10, epochs=200),
     }
     rules = (

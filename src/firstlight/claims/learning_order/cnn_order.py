@@ -76,7 +76,7 @@ class CnnLearningOrder(CurveStudy):
         many: str = "cifar10"  # ten classes, for the second study of projections
         n: int = 2000
         n_test: int = 1000
-        lr: float = 0.02
+        lr: float = 0.05
         epochs: int = 25
         nets: int = 2
         linear_nets: int = 4
@@ -104,7 +104,6 @@ class CnnLearningOrder(CurveStudy):
             data="small_mammals",
             n=2500,
             n_test=500,
-            lr=0.05,
             epochs=200,
             nets=100,
             linear_nets=100,

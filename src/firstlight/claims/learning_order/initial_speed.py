@@ -32,7 +32,7 @@ class InitialSpeed(CurveStudy):
         n_test: int = 2000
         halve: bool = True
         width: int = 3000
-        steps: int = 300
+        steps: int = 500
         fraction: float = 0.5  # of the largest stable rate
         seed: int = 0
 
