@@ -1,5 +1,6 @@
 """One way to load a model: our names, other packages, the user's code, any layout of checkpoint."""
 
+import re
 import sys
 import types
 import warnings
@@ -187,6 +188,18 @@ def test_programs_and_pickled_models_are_refused_without_advice_to_switch_safety
             firstlight.load_model(tmp_path / name, architecture="lenet")
         assert "weights_only" not in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_advice_for_programs_leads_to_weights_that_load(tmp_path):
+    programs(tmp_path)
+    for name in ("traced.pt", "program.pt2"):
+        with pytest.raises(InvalidInput) as caught:
+            firstlight.load_model(tmp_path / name, architecture="lenet")
+        (advice,) = re.findall(r"torch\.save\((.*?), 'weights\.pt'\)", str(caught.value))
+        weights = eval(advice, {"torch": torch, "path": tmp_path / name})
+        torch.save(weights, tmp_path / "weights.pt")
+        assert same(firstlight.load_model(tmp_path / "weights.pt", architecture="lenet"), lenet())
 
 
 def fake_package(monkeypatch, name, **functions):

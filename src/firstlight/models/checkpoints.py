@@ -98,14 +98,14 @@ def _refuse_programs(path: Path) -> None:
     except Exception:  # damaged, in one of many ways: the reader says so
         return
     if any(name == "archive_format" or name.startswith("serialized_exported_program") for name in inside):
-        kind, load = "an exported program", "torch.export.load(path)"
+        kind, weights = "an exported program", "torch.export.load(path).state_dict"
     elif any(name.startswith("code/") for name in inside):
-        kind, load = "a TorchScript archive", "torch.jit.load(path)"
+        kind, weights = "a TorchScript archive", "torch.jit.load(path).state_dict()"
     else:
         return
     raise InvalidInput(
-        f"{path} is {kind}: a program, whose layers cannot be observed. Save the weights with "
-        f"torch.save({load}.state_dict(), 'weights.pt') if you trust it, and name the architecture."
+        f"{path} is {kind}, whose layers cannot be observed. If you trust it, save its weights with "
+        f"torch.save({weights}, 'weights.pt'), and load these into the architecture."
     )
 
 
