@@ -189,15 +189,15 @@ class Several(nn.Module):
 def test_the_user_names_the_output_of_a_dictionary_or_tuple():
     x = images()
     model = seeded(lambda: Several(dict))
-    found = agrees(model, x, output="two", pick=lambda result: result["two"])
+    found = agrees(model, x, output_part="two", pick=lambda result: result["two"])
     assert "no gradient reaches it" in found.skipped["one"]
     with pytest.raises(InvalidInput, match="dictionary with 'one', 'two'"):
         patch_agop(model, x)
-    with pytest.raises(InvalidInput, match="'three' must name"):
-        patch_agop(model, x, output="three")
+    with pytest.raises(InvalidInput, match=r"`output_part` must name .* got 'three'"):
+        patch_agop(model, x, output_part="three")
     pair = seeded(lambda: Several(lambda parts: tuple(parts.values())))
-    agrees(pair, x, output=1, pick=lambda result: result[1])
-    agrees(pair, x, output=lambda result: result[0] * 2, pick=lambda result: result[0] * 2)
+    agrees(pair, x, output_part=1, pick=lambda result: result[1])
+    agrees(pair, x, output_part=lambda result: result[0] * 2, pick=lambda result: result[0] * 2)
     with pytest.raises(InvalidInput, match="tuple of 2"):
         patch_agop(pair, x)
 
@@ -350,8 +350,8 @@ def test_bad_input_is_refused_in_one_line():
         values.data.fill_(1.7e308)
     with pytest.raises(InvalidInput, match="returned NaN or infinite outputs"):
         patch_agop(loud, images(), layers="convolutions")
-    with pytest.raises(InvalidInput, match="`outputs` must be"):
-        patch_agop(model, images(), outputs="some")
+    with pytest.raises(InvalidInput, match="`output_sum` must be"):
+        patch_agop(model, images(), output_sum="some")
     with pytest.raises(InvalidInput, match="`n_images` must be at least 1"):
         patch_agop(model, images(), n_images=0)
     with pytest.raises(InvalidInput, match="has none"):
@@ -368,14 +368,14 @@ def wide(features=9, outputs=50):
 
 
 def test_an_exact_sum_needs_no_more_passes_than_the_last_layer_has_inputs():
-    found = agrees(wide(), images(), outputs="exact")
+    found = agrees(wide(), images(), output_sum="exact")
     assert (found.n_passes, found.n_outputs, found.is_exact) == (9, 50, True)
     assert found["6"].is_output
 
 
 def test_many_outputs_are_estimated_without_bias_and_better_than_by_signs_alone():
     model, x = wide(features=40, outputs=60), images(4)
-    exact = patch_agop(model, x, outputs="exact")["0"].agop
+    exact = patch_agop(model, x, output_sum="exact")["0"].agop
     draws = torch.stack([patch_agop(model, x, seed=s)["0"].agop for s in range(60)])
     spread = draws.std(0) / len(draws) ** 0.5
     # the mean of 60 unbiased draws: entries are correlated, so bound the whole by its expected size

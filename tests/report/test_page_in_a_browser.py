@@ -116,7 +116,7 @@ def test_the_slider_runs_through_training(browser, tour_file):
     last = browser.run(shown, pictures)
     browser.run(move, pictures)
     assert browser.run(shown, pictures) != last
-    assert browser.run("return document.querySelector('.time output').textContent") == "start"
+    assert browser.run("return document.querySelector('.time output').textContent") == "initial"
     browser.run(
         "arguments[0].value = arguments[0].max; arguments[0].dispatchEvent(new Event('input'))", pictures
     )

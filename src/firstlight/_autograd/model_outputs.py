@@ -105,11 +105,11 @@ def checked_output(result: Any, output: OutputName, *, n: int) -> Tensor:
             result = result[output]
         except (KeyError, IndexError, TypeError) as error:
             raise InvalidInput(
-                f"`output`={output!r} must name a part of what the model returns: {_offer(result)}."
+                f"`output_part` must name a part of what the model returns, {_offer(result)}; got {output!r}."
             ) from error
     if not isinstance(result, Tensor):
         raise InvalidInput(
-            f"the model must return one tensor; it returns {_offer(result)}. Name the part by `output`."
+            f"the model must return one tensor; it returns {_offer(result)}. Name the part by `output_part`."
         )
     if result.ndim == 0 or len(result) != n:
         raise InvalidInput(

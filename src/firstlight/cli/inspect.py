@@ -85,8 +85,8 @@ def inspect(
         initial=None if start is None else start.to(place),
         n_images=n,
         fast=fast,
-        output=int(model_output) if model_output and model_output.isdigit() else model_output,
-        outputs="exact" if exact else "auto",
+        output_part=int(model_output) if model_output and model_output.isdigit() else model_output,
+        output_sum="exact" if exact else "auto",
         seed=seed,
         name=arch or factory or checkpoint,
     )

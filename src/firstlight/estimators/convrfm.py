@@ -90,7 +90,7 @@ class _LearnedKernel(KernelMachine):
         return learn_metric(
             *parts, kernel=self.kernel_, rounds=self.rounds, ridges=self.ridges,
             agop_images=self.agop_images, patience=self.patience, dtype=self._dtype(parts[0]),
-            seed=self.random_state, listen=listen or (_print if self.verbose else lambda found: None),
+            seed=self.random_state, listen=listen or (_print if self.verbose else lambda result: None),
             n_jobs=self.n_jobs, show=None if self.verbose else False,
         )  # fmt: skip
 
@@ -113,16 +113,16 @@ class _LearnedKernel(KernelMachine):
         by_class: bool,
     ) -> None:
         parts = self._parts(images, targets, given, by_class=by_class)
-        found = self._learn(parts, None, listen)
-        self.rounds_, self.best_round_ = found.rounds, found.best
+        learned = self._learn(parts, None, listen)
+        self.rounds_, self.best_round_ = learned.rounds, learned.best
         whole = self.refit and given is None
-        self._solve(images if whole else parts[0], targets if whole else parts[1], found.chosen)
+        self._solve(images if whole else parts[0], targets if whole else parts[1], learned.chosen)
 
 
-def _print(found: Round) -> None:
+def _print(result: Round) -> None:
     print(
-        f"round {found.number}: validation error {found.error:.4f}, accuracy {found.accuracy:.1%}, "
-        f"ridge {found.ridge:g}"
+        f"round {result.number}: validation error {result.error:.4f}, accuracy {result.accuracy:.1%}, "
+        f"ridge {result.ridge:g}"
     )
 
 
@@ -235,25 +235,25 @@ class DeepConvRFMClassifier(_RFMClassifier):
         most = self.depth - 1 if self.layers is None else self.layers
         if not 0 <= most < self.depth:
             raise InvalidInput(f"`layers` must lie in 0 .. depth - 1 = {self.depth - 1}; got layers={most}.")
-        found: list[Rounds] = []
+        layers: list[Rounds] = []
         self.filters_: list[Tensor] = []
         kernels = []
         for layer in range(most + 1):
-            found.append(self._learn(parts, self.depth - layer, listen))
+            layers.append(self._learn(parts, self.depth - layer, listen))
             kernels.append(self.kernel_)
             if layer < most:
-                self.filters_.append(self._drawn(found[-1].chosen, parts[0], layer))
+                self.filters_.append(self._drawn(layers[-1].chosen, parts[0], layer))
                 parts[0], parts[2] = (self._layer(p, self.filters_[-1]) for p in (parts[0], parts[2]))
-        self.layers_ = tuple(found)
-        self.best_layer_ = min(range(len(found)), key=lambda i: found[i].chosen.error)
-        self.rounds_, self.best_round_ = found[self.best_layer_].rounds, found[self.best_layer_].best
+        self.layers_ = tuple(layers)
+        self.best_layer_ = min(range(len(layers)), key=lambda i: layers[i].chosen.error)
+        self.rounds_, self.best_round_ = layers[self.best_layer_].rounds, layers[self.best_layer_].best
         self.kernel_, self.filters_ = kernels[self.best_layer_], self.filters_[: self.best_layer_]
         if self.refit and X_val is None:
             whole = self._features(images), targets
         else:
             own = self._parts(images, targets, self._validation_data(X_val, y_val), by_class=True)
             whole = self._features(own[0]), own[1]
-        self._solve(*whole, found[self.best_layer_].chosen)
+        self._solve(*whole, layers[self.best_layer_].chosen)
         return self
 
     def _drawn(self, chosen: Round, images: Tensor, layer: int) -> Tensor:

@@ -68,5 +68,5 @@ def load_machine(folder: Path) -> KernelClassifier:
         raise InvalidInput(
             f"{folder} must be a folder that `firstlight rfm --save` wrote; it could not be read ({reason})."
         ) from error
-    found: KernelClassifier = machine
-    return found
+    loaded: KernelClassifier = machine
+    return loaded

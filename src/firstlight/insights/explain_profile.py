@@ -111,7 +111,7 @@ def explain_profile(
     data : ImageData
         The images and labels it was trained on.
     subtract : torch.nn.Module or Tensor, optional
-        Its start, to explain the accumulated update instead of the weights.
+        The initial network, to explain the accumulated update instead of the weights.
     n_images : int, default N_IMAGES
         At most so many images.
     seed : int, default 0
@@ -157,8 +157,8 @@ def _best_fit(theory: _Theory, energy: Float[Tensor, " m"], *, with_labels: bool
 
     best = int(np.argmin([loss(t) for t in grid]))
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, SCAN - 1)]
-    found = minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-6})
-    log_time = float(found.x) if found.fun < loss(grid[best]) else float(grid[best])
+    optimum = minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-6})
+    log_time = float(optimum.x) if optimum.fun < loss(grid[best]) else float(grid[best])
     return _fit_at(theory, energy, math.exp(log_time), with_labels)
 
 

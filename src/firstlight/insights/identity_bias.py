@@ -59,7 +59,7 @@ class IdentityBias(Result):
     Parameters
     ----------
     outcomes : tuple of SeedOutcome
-        One per seed, each with the similarity of its untrained twin to the identity, the null: a network
+        One per seed, each with the similarity of the initial network to the identity, the null: a network
         with skip connections may copy before it has learned anything.
     recipe : str
         Optimiser, rate and length are part of the answer.

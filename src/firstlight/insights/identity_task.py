@@ -290,15 +290,17 @@ def run_identity_tasks(
 def _computed(task: IdentityTask) -> IdentityRun:
     start, images, model = time.process_time(), task.images, task.build()
     untrained = identity_score(image_outputs(model, images.unseen), images.unseen, images.references)
-    problem, found = "", None
+    problem, findings = "", None
     try:
         loss, steps = _trained(task, model, images.training)
-        found = _findings(task, model, images, loss=loss, steps=steps, untrained=untrained.means["identity"])
+        findings = _findings(
+            task, model, images, loss=loss, steps=steps, untrained=untrained.means["identity"]
+        )
     except Diverged as reason:
         problem = str(reason)
     return IdentityRun(
         task=dataclasses.asdict(task),
-        findings=found,
+        findings=findings,
         problem=problem,
         seconds=time.process_time() - start,
     )

@@ -124,8 +124,8 @@ def inspect(
     layers: str | Sequence[str] = "all",
     n_images: int | None = None,
     fast: bool = False,
-    output: OutputName = None,
-    outputs: str = "auto",
+    output_part: OutputName = None,
+    output_sum: str = "auto",
     seed: int = 0,
     name: str | None = None,
     show: bool | None = None,
@@ -143,7 +143,7 @@ def inspect(
         Images as the model wants them; with labels the accuracy is measured too.
     initial : torch.nn.Module, optional
         The model before its training. Without it a fresh initialisation serves for comparison.
-    layers, output, outputs
+    layers, output_part, output_sum
         See :func:`firstlight.measures.feature_ansatz.patch_agop`.
     n_images : int, optional
         Maximum number of images; by default 512, or 32 if they are larger than 128 x 128.
@@ -173,8 +173,8 @@ def inspect(
             which,
             x,
             layers=layers,
-            output=output,
-            outputs=outputs,
+            output_part=output_part,
+            output_sum=output_sum,
             n_images=len(x),
             seed=seed,
             label=label,
@@ -183,7 +183,7 @@ def inspect(
         for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
     )
     parameter = next(model.parameters())
-    movement, why_not = _regime(model, initial, images, output, fast, seed, show)
+    movement, why_not = _regime(model, initial, images, output_part, fast, seed, show)
     return Inspection(
         name=name or type(model).__name__,
         n_parameters=sum(p.numel() for p in model.parameters()),
@@ -191,7 +191,7 @@ def inspect(
         data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
         n_images=len(x),
         image_shape=tuple(x.shape[1:]),
-        accuracy=_accuracy(model, images, trained.n_outputs, output),
+        accuracy=_accuracy(model, images, trained.n_outputs, output_part),
         chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else float("nan"),
         profile=_profile(model, x.to(parameter.device, parameter.dtype), seed),
         ansatz=ansatz_from(trained, fresh, seed=seed),
@@ -233,9 +233,9 @@ def _summaries(model: nn.Module, agops: PatchAgop) -> tuple[LayerSummary, ...]:
     )
 
 
-def _accuracy(model: nn.Module, images: ImageData | Tensor, n_outputs: int, output: OutputName) -> float:
+def _accuracy(model: nn.Module, images: ImageData | Tensor, n_outputs: int, output_part: OutputName) -> float:
     """Share of right answers, where outputs and classes correspond."""
-    if not isinstance(images, ImageData) or output is not None or images.n_classes != n_outputs:
+    if not isinstance(images, ImageData) or output_part is not None or images.n_classes != n_outputs:
         return float("nan")
     device = next(model.parameters()).device
     return accuracy(model, images.replace(x=images.x.to(device), y=images.y.to(device)))
@@ -245,7 +245,7 @@ def _regime(
     model: nn.Module,
     initial: nn.Module | None,
     images: ImageData | Tensor,
-    output: OutputName,
+    output_part: OutputName,
     fast: bool,
     seed: int,
     show: bool | None,
@@ -253,7 +253,7 @@ def _regime(
     """Lazy or learning, or the reason why that is not known."""
     if initial is None:
         return None, "it needs the weights before training, as `initial` (--initial)"
-    if output is not None:
+    if output_part is not None:
         return None, "it needs a model that returns one tensor"
     count = len(images)
     if count < 2:

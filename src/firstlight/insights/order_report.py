@@ -193,13 +193,13 @@ def separation(suspicion: Float[Tensor, " n"], wrong: Tensor) -> float:
 
 
 def _per_network(features: Features, n: int) -> list[Tensor]:
-    found = [features] if isinstance(features, Tensor) else list(features or ())
-    for one in found:
+    per_network = [features] if isinstance(features, Tensor) else list(features or ())
+    for one in per_network:
         if one.ndim != 2 or len(one) != n:
             raise InvalidInput(
                 f"`features` must have one row for each of the {n} images; got {tuple(one.shape)}."
             )
-    return found
+    return per_network
 
 
 def _ensembles(
@@ -226,7 +226,7 @@ def _correlations(
 ) -> dict[str, OrderCorrelation]:
     critical = critical_component(data, ridge=ridge, pca=image_pca(data.x))
     near = discriminabilities(data.x, data.y, ks=(min(k, len(data) - 1),))[0]
-    found = {
+    predictors = {
         "critical component": (scores[critical.defined], critical.critical[critical.defined].double()),
         "discriminability in pixels": (scores, near),
         "nearer to the own class mean": (scores, _mean_margin(data)),
@@ -234,10 +234,10 @@ def _correlations(
     }
     if spaces := _per_network(features, len(data)):
         layer = discriminability(spaces[0], data.y, k=min(k, len(data) - 1))
-        found["discriminability in the last layer"] = (scores, layer)
+        predictors["discriminability in the last layer"] = (scores, layer)
     return {
         name: order_correlation(a, b, seed=seed)
-        for name, (a, b) in found.items()
+        for name, (a, b) in predictors.items()
         if len(a) > 3 and not _is_flat(a) and not _is_flat(b)
     }
 

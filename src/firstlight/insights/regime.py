@@ -208,7 +208,7 @@ def regime(
     _calibrate(unrelated, few)
     moved = _randomly_moved(before, trained, seed)
     kernels = [
-        ntk_gram(which, few, output=pick, label=f"Tangent kernel of {word}", show=show)
+        ntk_gram(which, few, output_part=pick, label=f"Tangent kernel of {word}", show=show)
         for which, word in (
             (before, "the initial network"),
             (trained, "the model"),

@@ -42,16 +42,16 @@ def _learned(layer: FirstLayerTour) -> str:
 
 
 def _explained(layer: FirstLayerTour) -> str:
-    found = layer.explanation
+    explanation = layer.explanation
     return (
-        f"Gradient descent's implicit bias alone, without any labels, explains {found.bias_share:.0%} of this "
-        f"profile; the true labels add {max(found.label_share, 0):.0%}. The same fit explains "
-        f"{max(found.null_share, 0):.0%} of random filters, which is what fitting alone achieves."
+        f"Gradient descent's implicit bias alone, without any labels, explains {explanation.bias_share:.0%} of this "
+        f"profile; the true labels add {max(explanation.label_share, 0):.0%}. The same fit explains "
+        f"{max(explanation.null_share, 0):.0%} of random filters, which is what fitting alone achieves."
     )
 
 
 def _moments(layer: FirstLayerTour) -> list[str]:
-    return ["start" if step == 0 else f"step {step:,}" for step in layer.steps]
+    return ["initial" if step == 0 else f"step {step:,}" for step in layer.steps]
 
 
 def _filters(layer: FirstLayerTour) -> Section:
@@ -90,7 +90,7 @@ def _patches(layer: FirstLayerTour) -> Sprite:
 
 
 def _profile(layer: FirstLayerTour) -> Section:
-    found = layer.explanation
+    explanation = layer.explanation
     return Section(
         title=WHY,
         answer=_explained(layer),
@@ -113,7 +113,7 @@ def _profile(layer: FirstLayerTour) -> Section:
                 "filters, and the square root of the patch variances, which a single step imprints.",
                 published="Nearly the same across seeds, widths and architectures; these controls were not shown.",
                 measured=f"Trained against the root of the variances: "
-                f"{found.profile.controls()['root of variances']:.2f}. Unrelated profiles of this length stay "
+                f"{explanation.profile.controls()['root of variances']:.2f}. Unrelated profiles of this length stay "
                 f"within ±{layer.consistency.band:.2f}.",
                 formulas=("consistency",),
             ),
@@ -133,7 +133,7 @@ def _profile_figure(layer: FirstLayerTour) -> Figure:
             Curve(name="root of patch variances (scaled)", values=root[None], role="null"),
         ],
         title="Energy profile of the first layer",
-        alt="Energy against component: trained networks above their start for coarse components, with the "
+        alt="Energy against component: trained networks above the initial ones for coarse components, with the "
         "theory curve and the root of the variances for comparison",
         x="patch component, by decreasing variance",
         y="energy",
@@ -142,11 +142,11 @@ def _profile_figure(layer: FirstLayerTour) -> Figure:
 
 
 def _consistency_figure(layer: FirstLayerTour) -> Figure:
-    found = layer.consistency
+    agreement = layer.consistency
     return heatmap(
-        found.matrix,
-        rows=found.names,
-        columns=found.names,
+        agreement.matrix,
+        rows=agreement.names,
+        columns=agreement.names,
         title="Do the networks agree?",
         alt="Matrix of correlations between the profiles of the networks and two controls",
     )
@@ -162,9 +162,9 @@ def _growth(layer: FirstLayerTour) -> Section:
         panels=(
             Panel(
                 figure=_course_figure(layer),
-                shows="The energy profile of the first network from its start to the end of training.",
-                published="The trained profile is reached from any start and does not depend on it.",
-                measured=f"{len(layer.steps)} moments in {layer.steps[-1]:,} steps, dense at the start.",
+                shows="The energy profile of the first network from the initial weights to the end of training.",
+                published="The trained profile is reached from any initial weights and does not depend on them.",
+                measured=f"{len(layer.steps)} moments in {layer.steps[-1]:,} steps, dense in the beginning.",
                 formulas=("energy",),
             ),
             Panel(
@@ -180,7 +180,7 @@ def _growth(layer: FirstLayerTour) -> Section:
 
 def _course_figure(layer: FirstLayerTour) -> Figure:
     title = "Energy profile through training"
-    alt = "Energy against component while the first network trains, beside its start"
+    alt = "Energy against component while the first network trains, beside the initial one"
     start = Curve(name="initial", values=layer.course[:1], role="initial")
     moments = [
         curves(

@@ -59,7 +59,7 @@ def _first_and_last(report: OrderReport) -> Section:
                 ),
                 shows="By accessibility, the easiest first.",
                 published="Images that the leading principal components classify are learned first.",
-                measured=f"{_counted(report.earliest)}; on average right in {early:.0%} of all epochs.",
+                measured=f"{_counted(report.earliest)}; classified correctly in {early:.0%} of all epochs.",
                 formulas=("accessibility",),
             ),
             Panel(
@@ -68,7 +68,7 @@ def _first_and_last(report: OrderReport) -> Section:
                 ),
                 shows="The hardest first.",
                 published="Images whose class hangs on components of small variance come last.",
-                measured=f"{_counted(report.latest)}; on average right in {late:.0%} of all epochs.",
+                measured=f"{_counted(report.latest)}; classified correctly in {late:.0%} of all epochs.",
                 formulas=("accessibility",),
             ),
         ),
@@ -77,18 +77,18 @@ def _first_and_last(report: OrderReport) -> Section:
 
 def _agreement(tour: OrderTour) -> Section:
     report = tour.report
-    found = report.constancy
+    constancy = report.constancy
     measured = answer = _agreed(report)
-    if found is not None:
+    if constancy is not None:
         fast = (
             ""
-            if found.fastest is None
-            else f", {found.fastest.value:.2f} among the fastest {found.share:.0%}, "
+            if constancy.fastest is None
+            else f", {constancy.fastest.value:.2f} among the fastest {constancy.share:.0%}, "
         )
-        chosen = "" if found.fastest is None else "which a third ensemble chose"
+        chosen = "" if constancy.fastest is None else "which a third ensemble chose"
         measured = (
-            f"Correlation {found.value.value:.2f}, 95 % range {found.value.low:.2f} to {found.value.high:.2f} over "
-            f"images{fast}{chosen}."
+            f"Correlation {constancy.value.value:.2f}, 95 % range {constancy.value.low:.2f} to "
+            f"{constancy.value.high:.2f} over images{fast}{chosen}."
         )
     epochs = report.accuracy.shape[1]
     figure = curves(

@@ -55,7 +55,7 @@ class FirstLayerTour(Result):
     components : FrequencyReading
         Frequency of every component.
     moved : Tensor of shape (nets,)
-        How far the first layer moved, relative to its start.
+        How far the first layer moved, relative to its initial size.
     filters : Tensor of shape (k, c, h, w)
         Of the first network.
     """

@@ -133,8 +133,8 @@ def patch_agop(
     data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]],
     *,
     layers: str | Sequence[str] = "all",
-    outputs: str = "auto",
-    output: OutputName = None,
+    output_sum: str = "auto",
+    output_part: OutputName = None,
     n_images: int = N_IMAGES,
     seed: int = 0,
     label: str = "Gradients",
@@ -162,12 +162,12 @@ def patch_agop(
     layers : str or sequence of str, default 'all'
         "all", "convolutions", or names of layers. A named layer that cannot be measured is an error; with
         "all" it is listed in `skipped`.
-    outputs : str, default 'auto'
+    output_sum : str, default 'auto'
         "auto" sums over all outputs if there are at most 32. With more, the leading singular directions
         of the last linear layer are summed exactly and random signs stand for the rest: unbiased, and
         independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state a
         standard error. "exact" always sums over all.
-    output : OutputName, optional
+    output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     n_images : int, default N_IMAGES
         At most so many images.
@@ -194,8 +194,8 @@ def patch_agop(
     >>> patch_agop(model, torch.ones(5, 1, 1, 1))["0"].agop
     tensor([[[49.0000]]], dtype=torch.float64)
     """
-    if outputs not in ("auto", "exact"):
-        raise InvalidInput(f"`outputs` must be 'auto' or 'exact'; got {outputs!r}.")
+    if output_sum not in ("auto", "exact"):
+        raise InvalidInput(f"`output_sum` must be 'auto' or 'exact'; got {output_sum!r}.")
     if n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
     named = not isinstance(layers, str) or layers not in ("all", "convolutions")
@@ -209,13 +209,13 @@ def patch_agop(
         if not measured:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
             raise InvalidInput(f"no layer of {type(model).__name__} can be measured. {reasons}.")
-        demand_one_image_at_a_time(model, first[:2], output=output)
+        demand_one_image_at_a_time(model, first[:2], output=output_part)
         sums = Accumulators(measured, generator=generator_from("output signs", seed))
         with tapped(measured, sums.receive) as taps:
             block = _block_size(model, taps, first[:1])
             with progress(label, total=total, unit="images", show=show) as bar:
                 for part in (p for batch in batches for p in torch.split(batch, block)):
-                    directions = _forward(model, taps, part, sums, outputs, output)
+                    directions = _forward(model, taps, part, sums, output_sum, output_part)
                     _backward(taps, directions, sums, bar.advance, len(part))
     _demand_gradients(sums, skipped, named=named)
     return PatchAgop(
@@ -241,10 +241,10 @@ def patch_agop(
 
 
 def _forward(
-    model: nn.Module, taps: Taps, images: Tensor, sums: Accumulators, outputs: str, output: OutputName
+    model: nn.Module, taps: Taps, images: Tensor, sums: Accumulators, output_sum: str, output_part: OutputName
 ) -> tuple[Tensor, Directions]:
     taps.forget()
-    result = checked_output(model(images), output, n=len(images))
+    result = checked_output(model(images), output_part, n=len(images))
     if not result.requires_grad:
         raise InvalidInput(
             f"no gradient can be taken of {type(model).__name__}: its outputs do not depend on its layers "
@@ -257,7 +257,7 @@ def _forward(
     directions = output_directions(
         None if last is None else sums.layers[last[0]].weight,
         flat.shape[1],
-        exact=outputs == "exact",
+        exact=output_sum == "exact",
         known=sums.directions,
     )
     if source is not None:

@@ -27,7 +27,7 @@ def ntk_gram(
     *,
     outputs: Outputs = "trace",
     block: int | None = None,
-    output: OutputName = None,
+    output_part: OutputName = None,
     label: str = "Tangent kernel",
     show: bool | None = None,
 ) -> Float[Tensor, "rows columns"]:
@@ -56,7 +56,7 @@ def ntk_gram(
     block : int, optional
         Images whose gradients are held at a time; by default as many as 256 MB hold. Smaller blocks read
         images again for every pair of blocks.
-    output : OutputName, optional
+    output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     label, show : str or bool
         Of the progress bar.
@@ -84,7 +84,15 @@ def ntk_gram(
             [0., 3.]])
     """
     (gram,) = _grams(
-        model, images, other, outputs=outputs, block=block, output=output, label=label, show=show, apart=False
+        model,
+        images,
+        other,
+        outputs=outputs,
+        block=block,
+        output_part=output_part,
+        label=label,
+        show=show,
+        apart=False,
     ).values()
     return gram
 
@@ -96,7 +104,7 @@ def layer_ntk_grams(
     *,
     outputs: Outputs = "trace",
     block: int | None = None,
-    output: OutputName = None,
+    output_part: OutputName = None,
     label: str = "Tangent kernel by layer",
     show: bool | None = None,
 ) -> dict[str, Float[Tensor, "rows columns"]]:
@@ -112,7 +120,15 @@ def layer_ntk_grams(
     ['0', '2']
     """
     return _grams(
-        model, images, other, outputs=outputs, block=block, output=output, label=label, show=show, apart=True
+        model,
+        images,
+        other,
+        outputs=outputs,
+        block=block,
+        output_part=output_part,
+        label=label,
+        show=show,
+        apart=True,
     )
 
 
@@ -121,7 +137,7 @@ def jacobian(
     images: ImageData | Tensor,
     *,
     outputs: Outputs = "full",
-    output: OutputName = None,
+    output_part: OutputName = None,
 ) -> Float[Tensor, "rows weights"]:
     r"""Gradients :math:`J = \partial f/\partial w` written out, over all trainable weights in their order.
 
@@ -131,17 +147,17 @@ def jacobian(
     if outputs == "trace":
         raise InvalidInput("`outputs` must be 'full' or a number for a Jacobian; got 'trace'.")
     x = _images(images, model, "images")
-    with _reading(model, x, output) as reader:
+    with _reading(model, x, output_part) as reader:
         parts = reader.by_parameter(x, _cotangents(outputs, reader.n_outputs, x))
         return torch.cat([part.flatten(0, 1).flatten(1) for part in parts.values()], 1)
 
 
 @contextmanager
-def _reading(model: nn.Module, images: Tensor, output: OutputName) -> Iterator[WeightGradients]:
+def _reading(model: nn.Module, images: Tensor, output_part: OutputName) -> Iterator[WeightGradients]:
     demand_finite_weights(model)
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
-        demand_one_image_at_a_time(model, images[:2], output=output)
-        yield WeightGradients(model, images, output=output)
+        demand_one_image_at_a_time(model, images[:2], output=output_part)
+        yield WeightGradients(model, images, output=output_part)
 
 
 def _grams(
@@ -151,7 +167,7 @@ def _grams(
     *,
     outputs: Outputs,
     block: int | None,
-    output: OutputName,
+    output_part: OutputName,
     label: str,
     show: bool | None,
     apart: bool,
@@ -160,7 +176,7 @@ def _grams(
         raise InvalidInput(f"`block` must be at least 1; got block={block}.")
     left = _images(images, model, "images")
     right = left if other is None else _images(other, model, "other")
-    with _reading(model, left, output) as reader:
+    with _reading(model, left, output_part) as reader:
         rows = _cotangents(outputs, reader.n_outputs, left)
         is_trace = outputs == "trace"
         reader.choose_forms(len(rows), is_trace=is_trace)
