@@ -347,8 +347,8 @@ def test_bad_input_is_refused_in_one_line():
         values.data.fill_(1.7e308)
     with pytest.raises(InvalidInput, match="returned NaN or infinite outputs"):
         patch_agop(loud, images(), layers="convolutions")
-    with pytest.raises(InvalidInput, match="`outputs` must be"):
-        patch_agop(model, images(), outputs="some")
+    with pytest.raises(InvalidInput, match="`output_sum` must be"):
+        patch_agop(model, images(), output_sum="some")
     with pytest.raises(InvalidInput, match="`n_images` must be at least 1"):
         patch_agop(model, images(), n_images=0)
     with pytest.raises(InvalidInput, match="has none"):
