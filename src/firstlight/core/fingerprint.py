@@ -30,6 +30,9 @@ SILENT = (
     "firstlight.core.files",
     "firstlight.fetching",
     "firstlight.store",
+    "firstlight.training.checkpoint",  # a resumed training ends with the same bits, which is tested
+    "firstlight.estimators.saving",
+    "firstlight.data.cache",
     "firstlight.claims.catalogue",
     "firstlight.claims.conditions",
     "firstlight.claims.evidence",
