@@ -63,5 +63,5 @@ for architecture in (convolutions, autoencoder):
 # The families of the paper are ready made; every setting is part of the result.
 
 run = run_identity_task(IdentityTask(dataset="photos", image_size=12, width=16, depth=3, steps=500))
-print(run.settings.words, "->", run.found.behaviour)
-assert torch.isfinite(run.found.response.identity).all()
+print(run.settings.words, "->", run.measured.behaviour)
+assert torch.isfinite(run.measured.response.identity).all()

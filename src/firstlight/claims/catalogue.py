@@ -60,8 +60,8 @@ def select(what: str) -> list[Claim]:
     claims = list(all_claims().values())
     if what == "all":
         return claims
-    found = [c for c in claims if what in (c.id, c.theme)] or [c for c in claims if c.id.startswith(what)]
-    if not found:
+    matching = [c for c in claims if what in (c.id, c.theme)] or [c for c in claims if c.id.startswith(what)]
+    if not matching:
         known = [*THEMES, *(c.id for c in claims), "all"]
         raise unknown_name("claim or theme", what, known, hint="`firstlight claims list` shows all of them.")
-    return found
+    return matching

@@ -217,7 +217,7 @@ class IdentityRun(Result):
     seconds: float
 
     @property
-    def found(self) -> Findings:
+    def measured(self) -> Findings:
         """The findings; a diverged run raises instead of giving numbers."""
         if self.findings is None:
             raise Diverged(self.problem)
@@ -232,7 +232,7 @@ class IdentityRun(Result):
     def model(self) -> nn.Module:
         """The trained network."""
         model = self.settings.build()
-        model.load_state_dict(self.found.weights)
+        model.load_state_dict(self.measured.weights)
         return model
 
 

@@ -208,19 +208,8 @@ def regime(
     chosen = torch.randperm(len(x), generator=generator_from("regime", seed))[:n_kernel]
     few, labels = x[chosen], data.y[chosen] if isinstance(data, ImageData) else None
     _calibrate(before, few)
-    pick = _picked(trained, few[:1], seed)
-    unrelated = fresh_initial(before, seed=seed)
-    _calibrate(unrelated, few)
     moved = _randomly_moved(before, trained, seed)
-    kernels = [
-        ntk_gram(which, few, output_part=pick, label=f"Tangent kernel of {word}", show=show)
-        for which, word in (
-            (before, "the initial network"),
-            (trained, "the model"),
-            (moved, "a random step"),
-            (unrelated, "an independent initialisation"),
-        )
-    ]
+    kernels = _kernels(before, trained, moved, few, seed=seed, show=show)
     aligned = [_alignment(kernel, labels, seed) for kernel in kernels[:2]]
     right = _accuracies(before, trained, data, test, n_fit, seed, show)
     fits = _ansatz(trained, before, few, seed) if with_ansatz else (math.nan, math.nan)
@@ -246,6 +235,24 @@ def regime(
         n_fit=right.n_fit,
         n_test=right.n_test,
     )
+
+
+def _kernels(
+    before: nn.Module, trained: nn.Module, moved: nn.Module, few: Tensor, *, seed: int, show: bool | None
+) -> list[Tensor]:
+    """Tangent kernels of the initial network, the model, a random step of its size, and an unrelated network."""
+    pick = _picked(trained, few[:1], seed)
+    unrelated = fresh_initial(before, seed=seed)
+    _calibrate(unrelated, few)
+    return [
+        ntk_gram(which, few, output_part=pick, label=f"Tangent kernel of {word}", show=show)
+        for which, word in (
+            (before, "the initial network"),
+            (trained, "the model"),
+            (moved, "a random step"),
+            (unrelated, "an independent initialisation"),
+        )
+    ]
 
 
 def _started(model: nn.Module, initial: nn.Module | Mapping[str, Tensor] | None) -> nn.Module:

@@ -116,8 +116,8 @@ def stored_gram(
     run = (store or Store()).fetch_or_run(
         spec, lambda folder: compute(folder=folder, n_jobs=n_jobs, show=show)
     )
-    found: Tensor = run.result
-    return found
+    matrix: Tensor = run.result
+    return matrix
 
 
 def _blocks(shape: tuple[int, int], part: int, *, symmetric: bool) -> Iterator[Block]:
@@ -141,10 +141,10 @@ def _part(
     i, j = block
     first = x[i : i + part]
     second = None if z is None and i == j else (x if z is None else z)[j : j + part]
-    found: np.ndarray = gram(
+    matrix: np.ndarray = gram(
         first, second, kernel=kernel, metric=metric, dtype=dtype, n_jobs=1, show=False
     ).numpy()
-    return found
+    return matrix
 
 
 def _fingerprint(*tensors: Tensor | None) -> str:

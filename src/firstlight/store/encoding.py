@@ -98,16 +98,16 @@ def _result_type(reference: str) -> type[Result]:
     if module.split(".")[0] != "firstlight":
         raise StoreProblem(f"the run names {reference!r}, which is not a result type of firstlight")
     try:
-        found: Any = importlib.import_module(module)
+        thing: Any = importlib.import_module(module)
         for part in qualname.split("."):
-            found = getattr(found, part)
+            thing = getattr(thing, part)
     except (ImportError, AttributeError) as error:
         raise StoreProblem(
             f"the run was written by another version: {reference!r} no longer exists"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, Result)):
+    if not (isinstance(thing, type) and issubclass(thing, Result)):
         raise StoreProblem(f"{reference!r} is not a result type")
-    return found
+    return thing
 
 
 def _join(path: str, name: str) -> str:

@@ -186,11 +186,11 @@ class Store:
 
     def find(self, prefix: str) -> str:
         """Complete the beginning of a run's name."""
-        found = [id for id in self.ids() if id.startswith(prefix)] if prefix else []
-        if len(found) != 1:
-            what = f"{len(found)} runs begin" if found else "No run begins"
+        matching = [id for id in self.ids() if id.startswith(prefix)] if prefix else []
+        if len(matching) != 1:
+            what = f"{len(matching)} runs begin" if matching else "No run begins"
             raise InvalidInput(f"{what} with {prefix!r}. `firstlight runs list` shows all.")
-        return found[0]
+        return matching[0]
 
     def remove(self, prefix: str) -> str:
         """Delete one run folder and return its full name."""

@@ -66,7 +66,7 @@ class Network:
     @property
     def after(self) -> Findings:
         """What it does after training; raises if training diverged."""
-        return self.run.found
+        return self.run.measured
 
     @cached_property
     def before(self) -> Findings:

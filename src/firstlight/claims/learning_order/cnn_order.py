@@ -185,8 +185,8 @@ def _projected(
     probes = [ComponentProjection.fit(train, p, pca=pca).transform(test) for p in cfg.numbers]
     probes += [ComponentProjection.fit(train, p, pca=control).transform(test) for p in ends]
     spec, recipe = cfg.spec(train), cfg.recipe(lr=cfg.lr, epochs=cfg.epochs)
-    members, (order, *found) = histories(spec, nets, train, recipe, test, *probes, label="Training CNNs")
-    rows = [history.accuracy.mean(0) for history in found]
+    members, (order, *probed) = histories(spec, nets, train, recipe, test, *probes, label="Training CNNs")
+    rows = [history.accuracy.mean(0) for history in probed]
     times = [(int(row.argmax()) + 1) / len(row) for row in rows]
     count = len(cfg.numbers)
     return (

@@ -140,8 +140,8 @@ def _one_layer(cfg: SpreadByComponent.Config) -> tuple[Tensor, Tensor, float]:
         nets = train_ensemble(spec, cfg.nets, part, recipe, observe=watch, label="Training one layer")
         weights = torch.stack([net.records[0]["weights"] for net in nets])
         # the softmax never trains the mean over classes, whose spread would hide the effect
-        found = component_convergence(weights, basis, steps=steps, class_mean_removed=True)
-        shares.append(found.share_left()[-1])
+        convergence = component_convergence(weights, basis, steps=steps, class_mean_removed=True)
+        shares.append(convergence.share_left()[-1])
         accuracies.append(training_accuracy(nets))
     return shares[0], shares[1], accuracies[0]
 
