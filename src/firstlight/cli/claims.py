@@ -67,6 +67,23 @@ def show(id: str) -> None:
 
 
 @app.command
+def summary(folder: Path = Path("docs/ledger"), *, scale: str = "desk") -> None:
+    """Count the verdicts of a recorded ledger by theme, as a Markdown table.
+
+    Parameters
+    ----------
+    folder
+        Where `firstlight reproduce --record` wrote the ledger.
+    scale
+        Scale of the ledger: smoke, desk, night or paper.
+    """
+    from firstlight.claims.summary import summary_table
+    from firstlight.report.ledger import recorded_entries
+
+    print(summary_table(recorded_entries(folder, scale=scale)))
+
+
+@app.command
 def stale(folder: Path = Path("docs/ledger"), *, scale: str = "desk") -> None:
     """List recorded verdicts whose rule or code has changed since; exit with 1 if there are any.
 
