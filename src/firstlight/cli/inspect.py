@@ -1,13 +1,17 @@
 """`firstlight inspect`: one page about a trained network."""
 
+import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Numbers, Page, Seed, Static, Switch
-from firstlight.cli.output import page_file, wrote
+from firstlight.cli.output import page_file, print_json, wrote
+
+if TYPE_CHECKING:
+    from firstlight.insights import Inspection
 
 # what the library calls arguments whose flags have other names
 FLAGS = {
@@ -43,6 +47,8 @@ def inspect(
     folder: FolderOptions = AS_THEY_ARE,
     output: Page = Path("inspect.html"),
     static: Static = False,
+    json: Switch = False,
+    fail_on: Annotated[list[str] | None, Parameter(negative="")] = None,
 ) -> None:
     """Inspect a trained network and write one page about it.
 
@@ -84,15 +90,24 @@ def inspect(
         Sum over all outputs instead of estimating the sum, however many there are; slow with a thousand.
     device
         Device to compute on: auto, cpu, cuda or mps.
+    json
+        Print the findings as JSON.
+    fail_on
+        Condition on a finding, such as 'dead>0' or 'accuracy<0.9'; if it holds, a line says why and the exit code
+        is 1. May be repeated. Findings: dead, duplicate, unmeasured, layers, parameters, accuracy, chance,
+        above_null, movement, regime.
     """
     from firstlight.cli.arguments import index_or_key, named_values
     from firstlight.core.devices import choose_device
     from firstlight.data import load
     from firstlight.insights import inspect as inspected
+    from firstlight.insights.findings import parsed_condition
     from firstlight.models import expected_scaling, load_model
     from firstlight.report import inspection_page, write_page
 
     page_file(output)
+    for condition in fail_on or []:
+        parsed_condition(condition)  # a misspelt condition ends here, not after minutes
     place = choose_device(device)
     images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
     load_from = partial(
@@ -117,4 +132,24 @@ def inspect(
         seed=seed,
         name=arch or factory or checkpoint,
     )
-    wrote(write_page(inspection_page(inspection), output, static=static))
+    page = write_page(inspection_page(inspection), output, static=static)
+    if not json:
+        wrote(page)
+    _check(inspection, json=json, conditions=fail_on or [])
+
+
+def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> None:
+    """Print findings for machines, and end with 1 if a condition holds."""
+    import math
+
+    from firstlight.insights import failures, finding_numbers
+
+    if json:
+        numbers = finding_numbers(inspection).items()
+        shown = {name: value if math.isfinite(value) else None for name, value in numbers}
+        print_json({"model": inspection.name, **shown, "layers_not_measured": inspection.ansatz.skipped})
+    lines = failures(inspection, conditions)
+    for line in lines:
+        print(f"firstlight: {line}", file=sys.stderr)
+    if lines:
+        raise SystemExit(1)

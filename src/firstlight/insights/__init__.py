@@ -8,6 +8,7 @@ from firstlight.insights.explain_profile import (
     ProfileExplanation,
     explain_profile,
 )
+from firstlight.insights.findings import failures, finding_numbers
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.identity_bias import (
     IdentityBias,
@@ -61,6 +62,8 @@ __all__ = [
     "Shown",
     "early_stopping_by_band",
     "explain_profile",
+    "failures",
+    "finding_numbers",
     "flip_point",
     "fresh_initial",
     "identity_bias",

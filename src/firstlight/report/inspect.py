@@ -28,6 +28,7 @@ def inspection_page(inspection: Inspection) -> Page:
         title=f"What {inspection.name} has learned",
         lead=(
             _what(inspection),
+            *_unmeasured(inspection),
             ansatz_sentence(inspection.ansatz),
             _moved(inspection),
             _fault_words(inspection),
@@ -56,6 +57,17 @@ def _what(inspection: Inspection) -> str:
             f"{inspection.chance:.0%})."
         )
     return text
+
+
+def _unmeasured(inspection: Inspection) -> tuple[str, ...]:
+    """Which layers nothing here speaks of, and why; nothing stands in for them."""
+    skipped = inspection.ansatz.skipped
+    if not skipped:
+        return ()
+    total = len(skipped) + len(inspection.layers)
+    listed = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
+    more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+    return (f"{len(skipped)} of {total} layers were not measured ({listed}{more}).",)
 
 
 def _certainty(inspection: Inspection) -> str:
@@ -90,7 +102,9 @@ def _model(inspection: Inspection) -> Section:
         title="What is this model?",
         answer=_what(inspection),
         panels=(
-            Panel(figure=figure, shows="Every convolution and linear layer, in the order of the model."),
+            Panel(
+                figure=figure, shows="Every layer that was measured, in the order in which images meet them."
+            ),
         ),
     )
 
