@@ -27,7 +27,7 @@ class ImageSize(IdentitySweep):
     field, axis = "image_size", "side of the training image (pixels)"
     readings = with_initial({"constant": mean_constant, "constant on unseen": constant_on_unseen})
     scales = {
-        "smoke": Grid(base=replace(SMOKE, depth=2, width=4), values=(6, 8)),
+        "smoke": Grid(base=replace(SMOKE, depth=2, width=4), values=(6, 8, 10)),
         "desk": Grid(base=replace(DESK, depth=14, width=16), values=(10, 14, 20, 28)),
         "night": Grid(base=replace(NIGHT, depth=14), values=(7, 14, 21, 28)),
         "paper": Grid(base=replace(PAPER, depth=14), values=(7, 14, 21, 28)),
