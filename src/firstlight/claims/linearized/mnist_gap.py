@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from firstlight.claims.conditions import all_of, within
-from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.linearized.common import (
     DESK,
     DESK_FEW,
@@ -16,6 +16,7 @@ from firstlight.claims.linearized.common import (
     PUBLISHED_WIDTHS,
     SMOKE,
     accuracy_curves,
+    by_width,
     minus_published,
     pairs_by_width,
     readings,
@@ -29,7 +30,8 @@ from firstlight.figures import Figure
 
 ALL_DIGITS = Task(n=59_000, n_valid=1000, n_test=10_000)
 REPORTED = {1: 0.0467, 60: 0.0048}
-MARGIN = value("linearised on digits", at=1) - value("logistic regression on the same digits")
+LOGISTIC = "logistic regression minus the published"
+MARGIN = value("margin over logistic regression", at=1)
 NARROWS = all_of(
     at_end("gap on digits", end="first") > at_end("gap on digits", end="last"),
     at_end("gap on digits", end="last") > -0.01,
@@ -82,17 +84,16 @@ class GapOnDigits(Study):
         (few,) = pairs_by_width("few digits", cfg.few, (1,), seed=cfg.seed)
         accuracies = readings(pairs, "digits")
         train, test = logistic(cfg.all_digits, seed=cfg.seed, iterations=cfg.iterations)
+        same = logistic(cfg.plan.task, seed=cfg.seed, iterations=cfg.iterations)[1]
         assert few.ridge is not None
         return {
             **accuracies,
             "gap minus the published": minus_published(accuracies["gap on digits"], REPORTED),
             "network on few digits": few.network[1],
             "exact solution on few digits": few.ridge[1],
-            "logistic regression on the same digits": logistic(
-                cfg.plan.task, seed=cfg.seed, iterations=cfg.iterations
-            )[1],
-            "training accuracy of logistic regression": train,
-            "test accuracy of logistic regression": test,
+            "logistic regression on the same digits": same,
+            "margin over logistic regression": by_width(pairs, [pair.linearised[1] - same for pair in pairs]),
+            LOGISTIC: by(("training", "test"), [train - 0.93, test - 0.92]),
             "majority class": pairs[0].majority,
         }
 
@@ -125,14 +126,15 @@ class GapOnDigits(Study):
         Rule(
             claim="lin.fig2.logistic",
             effect=all_of(
-                within(value("training accuracy of logistic regression"), 0.93, tolerance=0.01),
-                within(value("test accuracy of logistic regression"), 0.921, tolerance=0.006),
+                within(value(LOGISTIC, at="training"), 0, tolerance=0.01),
+                within(value(LOGISTIC, at="test"), 0.001, tolerance=0.006),
                 MARGIN > 0,
                 MARGIN < 0.04,
             ),
             reduced=within(MARGIN, 0, tolerance=0.06),
             null=value("linearised on digits", at=1) > value("majority class"),
-            note="slightly better: by less than four points on the same images",
+            note="published: 0.93 and 0.92; the margin is that of the linearised model on the same images, and "
+            "slightly better means less than four points",
             change=Change("the linearised model was not in the rule"),
         ),
     )
