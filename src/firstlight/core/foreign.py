@@ -1,5 +1,6 @@
 """One guard for bytes that others wrote: what may be opened, how large it may become, how it may fail."""
 
+import csv
 import json
 import os
 import stat
@@ -21,11 +22,11 @@ RATIO = 100
 """How many times its own size a larger file may unfold to. Images reach 10; only made-up files reach 1000."""
 
 _JSON_BYTES = 1 << 30
-# what readers raise on bytes that nobody foresaw
-_FAILURES = (
+FAILURES = (
     ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError,
-    SyntaxError, TypeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error,
+    SyntaxError, TypeError, ValueError, csv.Error, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
+"""What readers raise on bytes that nobody foresaw."""
 
 
 def is_regular(path: Path) -> bool:
@@ -44,8 +45,8 @@ def demand_regular(path: Path) -> Path:
     return path
 
 
-def demand_room(path: Path, unfolded: int) -> None:
-    """Refuse a file that would unfold to more than is plausible, or than memory holds.
+def demand_plausible(path: Path, unfolded: int) -> None:
+    """Refuse a file that would unfold to more than real data ever do.
 
     Parameters
     ----------
@@ -54,12 +55,18 @@ def demand_room(path: Path, unfolded: int) -> None:
     unfolded : int
         Bytes that it holds once decompressed.
     """
-    size, free = path.stat().st_size, free_memory()
+    size = path.stat().st_size
     if unfolded > max(SMALL, RATIO * size):
         raise InvalidInput(
             f"{path} is refused: its {size:,} bytes unfold to more than {max(SMALL, RATIO * size):,}, "
             "which no real data do. Unpack it yourself if you trust it."
         )
+
+
+def demand_room(path: Path, unfolded: int) -> None:
+    """Refuse a file that would unfold to more than is plausible, or than memory holds; as above."""
+    demand_plausible(path, unfolded)
+    free = free_memory()
     if unfolded > free:
         raise InvalidInput(
             f"{path} needs {unfolded / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are free."
@@ -71,7 +78,7 @@ def demand_room_for_zip(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             unfolded = sum(member.file_size for member in archive.infolist())
-    except _FAILURES:
+    except FAILURES:
         return
     demand_room(path, unfolded)
 
@@ -123,7 +130,7 @@ def guarded(path: Path, format: str) -> Iterator[None]:
         yield
     except FirstlightError:
         raise
-    except _FAILURES as error:
+    except FAILURES as error:
         raise InvalidInput(f"{path} cannot be read as {format}: {reason_of(error)}.") from error
 
 
