@@ -24,6 +24,12 @@ def _own_runs_folder(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture
+def small_copies(monkeypatch):
+    """Let a few images pass for a whole data set: how files are read does not depend on how many there are."""
+    monkeypatch.setattr("firstlight.data.fetched._demand_complete", lambda entry, splits: None)
+
+
+@pytest.fixture
 def float64():
     """Work in double precision inside one test."""
     before = torch.get_default_dtype()

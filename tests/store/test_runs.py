@@ -150,3 +150,11 @@ def test_a_run_costs_what_it_reuses_once_each(tmp_path):
     assert 100 <= whole.cpu_seconds < 200
     again = store.fetch_or_run(RunSpec(what="other", config={}), compute)
     assert 100 <= again.cpu_seconds < 200, "another computation that reuses it pays for it again"
+
+
+def test_a_run_folder_under_another_name_is_refused(tmp_path):
+    store, spec = Store(tmp_path), RunSpec(what="test", config={})
+    store.write(spec, {"x": torch.ones(2)}, wall_seconds=0.0, cpu_seconds=0.0)
+    (tmp_path / spec.id).rename(tmp_path / ("0" * 16))
+    with pytest.raises(StoreProblem, match=f"it is run {spec.id} under another name"):
+        store.load("0" * 16)

@@ -1,9 +1,12 @@
 """Checkpoints give back not only the numbers but the memory layout that decides their last bits."""
 
+import random
+
 import pytest
 import torch
 from torch import nn
 
+from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.core.parallel import map_tasks
 from firstlight.core.seeds import global_seed
 from firstlight.data.images import ImageData
@@ -76,3 +79,80 @@ def test_a_checkpoint_may_hold_one_weight_under_two_names(tmp_path):
     read = load_checkpoint(tmp_path / "state")["model"]
     assert torch.equal(read["a"], weight)
     assert torch.equal(read["tied"], weight)
+
+
+def flip(path, rng):
+    raw = bytearray(path.read_bytes())
+    raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+    path.write_bytes(raw)
+
+
+def test_a_flipped_bit_is_noticed_and_the_checkpoint_before_is_used(tmp_path):
+    path, rng = tmp_path / "state", random.Random(0)
+    for step in (1, 2):
+        save_checkpoint(path, {"step": step, "weight": torch.full((3,), float(step))})
+    intact = path.read_bytes()
+    for _ in range(40):
+        flip(path, rng)
+        assert load_checkpoint(path)["step"] == 1
+        path.write_bytes(intact)
+    assert load_checkpoint(path)["step"] == 2
+    path.unlink()  # killed between two renames
+    assert load_checkpoint(path)["step"] == 1
+
+
+def test_two_damaged_checkpoints_are_told_in_one_line(tmp_path):
+    for step in (1, 2):
+        save_checkpoint(tmp_path / "state", {"step": step})
+    for file in tmp_path.iterdir():
+        flip(file, random.Random(0))
+    with pytest.raises(StoreProblem, match="Remove it to train from the start") as caught:
+        load_checkpoint(tmp_path / "state")
+    assert "\n" not in str(caught.value)
+
+
+class Stopped(Exception):
+    """Ends a training from within."""
+
+
+class StopAt:
+    """An observer that ends the training at a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def __call__(self, step, model):
+        if step == self.step:
+            raise Stopped
+
+
+def trained(tmp_path, recipe, *observers):
+    with global_seed("weights", 0):
+        model = nn.Sequential(nn.Flatten(), nn.Linear(192, 3))
+    checkpoint = tmp_path / "checkpoint"
+    train_on(
+        model,
+        images(),
+        recipe,
+        checkpoint=checkpoint,
+        checkpoint_seconds=0.0,
+        observers=observers,
+        show=False,
+    )
+    return model[1].weight.detach()
+
+
+def test_a_training_with_a_damaged_checkpoint_ends_with_the_same_bits(tmp_path):
+    recipe = Recipe(steps=12, batch_size=8, lr=0.1, momentum=0.9)
+    whole = trained(tmp_path / "whole", recipe)
+    with pytest.raises(Stopped):
+        trained(tmp_path, recipe, StopAt(9))
+    flip(tmp_path / "checkpoint", random.Random(1))
+    assert torch.equal(trained(tmp_path, recipe), whole)
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+    with pytest.raises(Stopped):
+        trained(tmp_path, Recipe(steps=12, batch_size=8, lr=0.1), StopAt(9))
+    with pytest.raises(InvalidInput, match="belongs to another training"):
+        trained(tmp_path, Recipe(steps=12, batch_size=8, lr=0.2))

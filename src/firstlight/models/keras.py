@@ -1,6 +1,5 @@
 """Weights of Keras models in the TensorFlow.js format, as ours need them."""
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import read_bytes, read_json
 
 
 def tfjs_weights(folder: Path) -> dict[str, Tensor]:
@@ -56,7 +56,7 @@ def _manifest(folder: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InvalidInput(f"`folder` must hold model.json and its shards; {folder} has no model.json.")
     try:
-        groups: list[dict[str, Any]] = json.loads(path.read_text())["weightsManifest"]
+        groups: list[dict[str, Any]] = read_json(path)["weightsManifest"]
         is_whole = all(_is_whole(group) for group in groups)
     except (ValueError, LookupError, TypeError):
         is_whole = False
@@ -80,7 +80,7 @@ def _shard(folder: Path, name: str) -> bytes:
         raise InvalidInput(
             f"{folder} must hold the shard {name!r} that its model.json names; it is not there."
         )
-    return path.read_bytes()
+    return read_bytes(path)
 
 
 def convolution_with_batch_norm(

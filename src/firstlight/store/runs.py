@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-
 from firstlight.core.environment import code_commit, environment, user_folder
 from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import clear_disk_errors, sha256_of, whole_folder
+from firstlight.core.files import canonical_json, clear_disk_errors, locked, seal_of, sha256_of, whole_folder
+from firstlight.core.foreign import guarded, read_json
 from firstlight.core.parallel import cpu_seconds, credit_cpu
+from firstlight.core.tensor_files import load_tensors, save_tensors
 from firstlight.core.version import NUMERICS
 from firstlight.store.encoding import apart, decode, encode
 
@@ -49,7 +48,7 @@ class RunSpec:
     def id(self) -> str:
         """Sixteen hexadecimal digits, equal for equal specifications."""
         body = {"what": self.what, "config": encode(self.config)[0], "data": self.data, "code": self.code}
-        return hashlib.sha256(_canonical({**body, "numerics": NUMERICS}).encode()).hexdigest()[:16]
+        return hashlib.sha256(canonical_json({**body, "numerics": NUMERICS}).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +93,7 @@ class Store:
         scratch = self.root / ".scratch" / spec.id
         with clear_disk_errors(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
-        with _locked(scratch.with_suffix(".lock")):
+        with locked(scratch.with_suffix(".lock")):
             if spec not in self:
                 wall, cpu = time.perf_counter(), cpu_seconds()
                 with _new_account():
@@ -120,7 +119,7 @@ class Store:
         """Write one run folder, whole or not at all."""
         tree, arrays = encode(result)
         with whole_folder(self.root / spec.id) as folder:
-            save_file(apart(arrays), folder / ARRAYS)
+            save_tensors(folder / ARRAYS, apart(arrays))
             body = {
                 "id": spec.id,
                 "what": spec.what,
@@ -135,7 +134,7 @@ class Store:
                 "environment": environment(),
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
-            body["sha256"] = _seal(body)
+            body["sha256"] = seal_of(body)
             (folder / RUN).write_text(json.dumps(body, indent=1, ensure_ascii=False))
 
     def load(self, id: str) -> Run:
@@ -144,24 +143,20 @@ class Store:
         if not folder.is_dir():
             raise InvalidInput(f"No run {id!r} in {self.root}. `firstlight runs list` shows all.")
         try:
-            body = json.loads((folder / RUN).read_text())
-            sealed = body.pop("sha256")
-            if _seal(body) != sealed:
-                raise ValueError(f"{RUN} was changed after it was written")
-            if sha256_of(folder / ARRAYS) != body["arrays_sha256"]:
-                raise ValueError(f"{ARRAYS} was changed after it was written")
-            arrays = load_file(folder / ARRAYS)
-            spec = RunSpec(
-                what=body["what"], config=decode(body["config"], {}), data=body["data"], code=body["code"]
-            )
-            result = decode(body["result"], arrays)
+            body = self._body(id)
+            arrays = load_tensors(folder / ARRAYS).tensors
+            with guarded(folder / RUN, "a run"):
+                spec = RunSpec(
+                    what=body["what"], config=decode(body["config"], {}), data=body["data"], code=body["code"]
+                )
+                result = decode(body["result"], arrays)
         except StoreProblem as error:
             raise StoreProblem(
                 f"Run {id} cannot be read: {error}. Use that version, or remove it with "
                 f"`firstlight runs rm {id}`."
             ) from error
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else error
+        except InvalidInput as error:
+            reason = str(error).rstrip(".")
             raise StoreProblem(
                 f"Run {id} is damaged ({reason}). It was not used; remove it with `firstlight runs rm {id}`."
             ) from error
@@ -176,6 +171,20 @@ class Store:
             environment=body["environment"],
             finished=body["finished"],
         )
+
+    def _body(self, id: str) -> dict[str, Any]:
+        """What `run.json` says, once all checksums and the name of the folder agree with it."""
+        folder = self.root / id
+        body: dict[str, Any] = read_json(folder / RUN)
+        with guarded(folder / RUN, "a run"):
+            sealed = body.pop("sha256")
+            if seal_of(body) != sealed:
+                raise ValueError(f"{RUN} was changed after it was written")
+            if body["id"] != id:
+                raise ValueError(f"it is run {body['id']} under another name")
+            if sha256_of(folder / ARRAYS) != body["arrays_sha256"]:
+                raise ValueError(f"{ARRAYS} was changed after it was written")
+        return body
 
     def ids(self) -> list[str]:
         """Names of all run folders, newest first, damaged ones included."""
@@ -212,26 +221,3 @@ def _new_account() -> Iterator[None]:
         yield
     finally:
         _credited.update(before)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; it vanishes with the process, however that ends."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system: the last writer finds the folder taken and yields
-        yield
-        return
-    with clear_disk_errors(path):
-        file = path.open("w")
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-def _seal(body: dict[str, Any]) -> str:
-    return hashlib.sha256(_canonical(body).encode()).hexdigest()

@@ -1,9 +1,11 @@
 """The one training loop. Plain enough to read top to bottom."""
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +113,10 @@ def train(
     model.train()
     try:
         with global_seed("dropout", recipe.seed):
-            if checkpoint is not None and (saved := load_checkpoint(checkpoint)) is not None:
+            if (
+                checkpoint is not None
+                and (saved := load_checkpoint(checkpoint, identity=state.identity)) is not None
+            ):
                 state.restore(saved)
             else:
                 state.observe()
@@ -137,7 +142,7 @@ def _advance(state: "_State", checkpoint: Path | None, every: float, label: str,
             bar.update(completed=state.step, note=f"loss {state.losses[-1]:.3g}")
             report_fraction(state.step / state.total, note=f"loss {state.losses[-1]:.3g}")
             if checkpoint is not None and time.monotonic() - saved_at >= every and not state.finished:
-                save_checkpoint(checkpoint, state.snapshot())
+                save_checkpoint(checkpoint, state.snapshot(), identity=state.identity)
                 saved_at = time.monotonic()
 
 
@@ -212,6 +217,16 @@ class _State:
 
     def recorders(self) -> dict[str, Recorder]:
         return {str(i): o for i, o in enumerate(self.observers) if isinstance(o, Recorder)}
+
+    @cached_property
+    def identity(self) -> str:
+        """Name of this training, by its settings, its network, its targets and a few of its images."""
+        few = self.inputs[:: max(1, len(self.inputs) // 64)]
+        weights = {name: tuple(value.shape) for name, value in self.model.named_parameters()}
+        digest = hashlib.sha256(f"{self.recipe} {weights} {tuple(self.inputs.shape)} {few.dtype}".encode())
+        for tensor in (few, self.targets):
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).numpy().data)
+        return digest.hexdigest()[:16]
 
     def snapshot(self) -> dict[str, Any]:
         return {

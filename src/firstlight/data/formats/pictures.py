@@ -1,8 +1,8 @@
 """Image files as arrays of bytes."""
 
-import struct
-import zlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import FAILURES, is_regular, reason_of
 from firstlight.core.progress import progress
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".ppm", ".pgm", ".bmp", ".webp", ".tif", ".tiff", ".gif"})
@@ -67,20 +68,33 @@ def picture(path: Path, decoding: Decoding = AS_THEY_ARE) -> np.ndarray:
     """
     size = decoding.size
     try:
-        with Image.open(path) as opened:
+        with _opened(path) as opened:
             if size is not None:
                 opened.draft("RGB", (size * 2, size * 2))  # JPEG decodes faster at a fraction of the size
             opened.load()
             return prepared(opened, decoding, name=str(path))
-    except (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error) as error:
-        if isinstance(error, InvalidInput):
-            raise
+    except InvalidInput:
+        raise
+    except FAILURES as error:
         raise BrokenPicture(
-            f"{path} is truncated or not an image ({error}). Remove it or get a fresh copy, or give "
+            f"{path} is truncated or not an image ({reason_of(error)}). Remove it or get a fresh copy, or give "
             "`skip_broken` to leave such files out."
         ) from error
-    except Image.DecompressionBombError as error:
-        raise BrokenPicture(f"{path} is too large an image ({error}).") from error
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """Open a regular file as a picture; Pillow only warns of one with up to twice its limit of pixels."""
+    if not is_regular(path):
+        raise BrokenPicture(f"{path} must be an image file; it is a folder, a device or a pipe. Remove it.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            image = Image.open(path)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise BrokenPicture(f"{path} is too large an image ({reason_of(error)}).") from error
+    with image:
+        yield image
 
 
 def prepared(image: Image.Image, decoding: Decoding = AS_THEY_ARE, *, name: str) -> np.ndarray:
@@ -134,10 +148,10 @@ def any_colour(paths: Sequence[Path]) -> bool:
     """Whether any of the pictures is coloured, by the headers of at most 64 of them, evenly spaced."""
     for path in paths[:: max(1, len(paths) // _EXAMINED)]:
         try:
-            with Image.open(path) as opened:
+            with _opened(path) as opened:
                 if opened.mode not in _GREY:
                     return True
-        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        except FAILURES:
             continue  # decoding tells what is wrong with it, or skips it
     return False
 

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import demand_regular, guarded
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.finding import found_file
 from firstlight.data.formats.pictures import Decoding, pictures
@@ -54,7 +55,8 @@ def _split(paths: list[Path], names: tuple[str, ...], values: np.ndarray) -> Sto
 
 def _attributes(table: Path) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Read the count, the attribute names, then per line a file name and a 1 or -1 per attribute."""
-    lines = table.read_text().splitlines()
+    with guarded(table, "a table of attributes"):
+        lines = demand_regular(table).read_text().splitlines()
     names = tuple(lines[1].split()) if len(lines) > 2 else ()
     rows = {}
     for line in lines[2:]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import demand_regular, guarded
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.finding import found_file
 from firstlight.data.formats.folder import class_label, read_folder
@@ -38,7 +39,7 @@ def read_gtsrb(folder: Path) -> Splits | None:
 
 
 def _test(table: Path, folder: Path) -> StoredImages:
-    with table.open(newline="") as file:
+    with guarded(table, "a table of images"), demand_regular(table).open(newline="") as file:
         header = file.readline()
         file.seek(0)
         rows = list(csv.DictReader(file, delimiter=";" if ";" in header else ","))
