@@ -11,9 +11,10 @@ from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, absent, study
 from firstlight.data import load
 from firstlight.figures import Dots, Figure, dots
-from firstlight.measures.feature_ansatz import ansatz_of, patch_agop
+from firstlight.measures.feature_ansatz import ansatz_from, patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.models import build, resnet50_imagenet, resnet50_normalised
+from firstlight.models import build, resnet50_imagenet
+from firstlight.models.pretrained import resnet50_normalised
 
 absent(
     "no ImageNet weights of AlexNet and VGG13 can be had from a package registry without an account; "
@@ -52,7 +53,7 @@ class PretrainedResNet(Study):
         model, fresh, images = _networks(cfg)
         trained = patch_agop(model, images, layers="convolutions", seed=cfg.seed)
         initial = patch_agop(fresh, images[: cfg.initial_images], layers="convolutions", seed=cfg.seed)
-        agreement = ansatz_of(trained, initial, seed=cfg.seed)
+        agreement = ansatz_from(trained, initial, seed=cfg.seed)
         after, rotated, isotropy = (
             agreement.values(TRAINED, what) for what in ("pearson", "null_pearson", "isotropy")
         )
