@@ -19,7 +19,7 @@ class Result:
     them; notebooks show them as a table.
 
     Tensors are brought into the layout of new ones when the result is made, see
-    :mod:`firstlight.core.layout`: what is computed from a result has the same bits before it is stored and
+    ``firstlight.core.layout``: what is computed from a result has the same bits before it is stored and
     after. A subclass with a `__post_init__` of its own calls ``super().__post_init__()``.
     """
 

@@ -26,7 +26,7 @@ def finding_numbers(inspection: Inspection) -> dict[str, float]:
     Parameters
     ----------
     inspection : Inspection
-        What :func:`firstlight.inspect` returned.
+        What :func:`firstlight.insights.inspect` returned.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def failures(inspection: Inspection, conditions: Sequence[str]) -> list[str]:
     Parameters
     ----------
     inspection : Inspection
-        What :func:`firstlight.inspect` returned.
+        What :func:`firstlight.insights.inspect` returned.
     conditions : sequence of str
         Such as "dead>0"; names as in :func:`finding_numbers`. A number that is unknown (NaN) fails any
         condition that names it: a check that cannot be made has not passed.
