@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help env browser tour test format lint types contracts pytest docs check-desk bench clean
+.PHONY: help env announce browser tour test test-portable coverage format lint types contracts pytest docs check-desk bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,24 +17,32 @@ env: $(READY) ## Build the environment (.venv) if pyproject.toml or constraints.
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed; {sys.executable} is {v.major}.{v.minor}. Try: make PYTHON=python3.11")'
-	@echo "Building $(VENV): torch and about 50 packages, a minute or two the first time ..."
+	@echo "Building $(VENV) with torch and about 70 packages, a minute or two the first time ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Cannot create $(VENV). On Debian: apt-get install python3-venv"; exit 1; }
 	@$(PIP) install --quiet --constraint constraints.txt "torch==2.13.0"
 	@$(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@
 
-browser: ## Find chromium and its driver for the page tests, or install them (Debian, as root)
-	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
-	  test "$$(id -u)" = 0 && command -v apt-get >/dev/null || { \
-	    echo "The page tests need chromium and chromedriver. On Debian: sudo apt-get install chromium chromium-driver"; exit 1; }; \
-	  echo "Installing chromium and chromium-driver for the page tests ..."; \
-	  export DEBIAN_FRONTEND=noninteractive; apt-get update -qq; \
+HAS_BROWSER := command -v chromium >/dev/null && command -v chromedriver >/dev/null
+MAY_INSTALL := test "$$(id -u)" = 0 && command -v apt-get >/dev/null
+
+announce: # say what is about to be installed and why, or which command to run, before anything is
+	@$(HAS_BROWSER) || { $(MAY_INSTALL); } || { \
+	  echo "The page tests need chromium and chromedriver on the path, which only root can install. On Debian, run:"; \
+	  echo "  sudo apt-get install chromium chromium-driver"; exit 1; }
+	@what=""; test -e $(READY) || what="torch and about 70 Python packages into $(VENV) (the library and its checks)"; \
+	$(HAS_BROWSER) || what="$$what$${what:+, and }chromium and its driver by apt-get (the page tests use a real browser)"; \
+	test -z "$$what" || echo "To be installed: $$what."
+
+browser: announce ## Find chromium and its driver for the page tests, or install them (Debian, as root)
+	@$(HAS_BROWSER) || { \
+	  export DEBIAN_FRONTEND=noninteractive; apt-get update -qq && \
 	  apt-get install -qq --yes --no-install-recommends chromium chromium-driver >/dev/null; }
 
 tour: $(READY) ## Study a small network on real images and write tour.html
 	@$(BIN)/firstlight tour --output tour.html
 
-test: format lint types contracts pytest ## Formatter, linter, types, import contracts and all tests
+test: announce format lint types contracts pytest ## Formatter, linter, types, import contracts and all tests
 
 format: $(READY) ## Check the formatting
 	$(BIN)/ruff format --check .
@@ -51,6 +59,17 @@ contracts: $(READY) ## Check that layers import only what stands below them
 pytest: $(READY) browser ## Run the tests and doctests on all cores
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -q
 
+# The libraries below us choose routines by processor, so last bits differ between machines. Their own switches make
+# them choose as others would. By default the tests that compute run; PORTABLE="tests src" runs the whole suite, and
+# PROCESSOR="AVX2, one thread" only one processor (the names stand in tests/portable.py). About half an hour.
+PORTABLE ?=
+test-portable: $(READY) ## Run the numerical tests as other processors would (long)
+	@JOBS=$(JOBS) $(BIN)/python tests/portable.py $(PORTABLE)
+
+coverage: $(READY) browser ## Run the tests and show which lines they reach, also in htmlcov/index.html
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -q --cov --cov-report=term:skip-covered --cov-report=html
+	@echo "Open htmlcov/index.html. Loops compiled by Numba count as unreached: they do not run in Python."
+
 docs: $(READY) ## Build the documentation into docs/_build/html; any warning fails
 	@$(BIN)/python -c 'import sphinx, myst_parser, sphinx_gallery, furo' 2>/dev/null || { \
 	  echo "Installing Sphinx and its theme ..."; \
@@ -65,4 +84,4 @@ bench: $(READY) ## Print the speed tables (long)
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean: ## Remove the environment and caches, keep data and runs
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist docs/_build docs/gallery
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist docs/_build docs/gallery

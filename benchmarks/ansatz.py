@@ -141,7 +141,7 @@ def inspections() -> None:
         (
             "ResNet-50 (ImageNet), 32 images of 224x224",
             models.resnet50_imagenet(),
-            load("photos224", n=32).map(models.resnet50_normalised),
+            load("photos224", n=32).map(models.pretrained.resnet50_normalised),
             300,
         ),
     ):

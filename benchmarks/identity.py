@@ -18,7 +18,7 @@ from torch.profiler import ProfilerActivity, profile
 from firstlight.core.parallel import map_tasks, single_thread
 from firstlight.insights import IdentityTask
 from firstlight.insights.identity_task import _trained, write_limit
-from firstlight.models import with_large_filters_by_fourier
+from firstlight.models.fourier import with_large_filters_by_fourier
 from firstlight.training import Recipe, train
 
 

@@ -19,8 +19,9 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinx.ext.napoleon",
-    "ledger",  # this and the next are ours, in _ext/
+    "ledger",  # this and the next two are ours, in _ext/
     "mathml",
+    "api_reference",
 ]
 exclude_patterns = ["_build", "README.md", "gallery/sg_execution_times.rst"]
 html_static_path = ["_static"]
@@ -42,6 +43,7 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_param = False  # else every word of "Tensor of shape (layers, h, w)" is looked up as a name
 autodoc_preserve_defaults = True
 autodoc_member_order = "bysource"
 autodoc_default_options = {"exclude-members": "set_fit_request, set_predict_request, set_score_request"}

@@ -47,8 +47,8 @@ report = order_report(history, photos, n_shown=8)
 print(f"training accuracy by epoch: {[round(a, 2) for a in history.accuracy[0].tolist()]}")
 print(f"learned first: images {report.earliest.index.tolist()}")
 print(f"learned last:  images {report.latest.index.tolist()}")
-for name, found in report.correlations.items():
-    print(f"{name}: {found.pointwise.value:.2f} (chance {found.chance.spread:.2f})")
+for name, correlation in report.correlations.items():
+    print(f"{name}: {correlation.pointwise.value:.2f} (chance {correlation.chance.spread:.2f})")
 
 # %%
 # Labels that look wrong: learned late, and among images of another class in the network's own features. The labels of

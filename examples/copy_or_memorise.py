@@ -2,19 +2,19 @@
 Would my architecture copy or memorise?
 =======================================
 
-Train a network to reproduce one single image and look at what it does to all others. A short
-convolutional network becomes a copying machine; one with a bottleneck draws what it remembers.
+Train a network to reproduce one single image and look at what it does to all others. A shallow
+convolutional network learns to copy; one with a bottleneck draws the image it was trained on.
 """
 
 # %%
-# One photograph in grey, small, standardised. Any image will do.
+# One photograph: grey, small, standardised. Any image will do.
 
 import torch
 from torch import nn
 
 from firstlight import data
 from firstlight.insights import IdentityTask, identity_bias, run_identity_task
-from firstlight.measures.identity import resized
+from firstlight.measures.identity.layer_images import resized
 from firstlight.training import Recipe
 
 photos = data.load("photos", split="train", n=8, seed=0).x.mean(1, keepdim=True)
@@ -56,12 +56,12 @@ def autoencoder(seed: int) -> nn.Module:
 
 recipe = Recipe(optimiser="adam", lr=3e-3, loss="mse", batch_size=None, steps=1000, stop_below=1e-4)
 for architecture in (convolutions, autoencoder):
-    found = identity_bias(architecture, image, recipe=recipe, seeds=(0, 1))
-    print(f"{architecture.__name__}: {found.answer}")
+    bias = identity_bias(architecture, image, recipe=recipe, seeds=(0, 1))
+    print(f"{architecture.__name__}: {bias.answer}")
 
 # %%
 # The families of the paper are ready made; every setting is part of the result.
 
 run = run_identity_task(IdentityTask(dataset="photos", image_size=12, width=16, depth=3, steps=500))
-print(run.settings.words, "->", run.found.verdict)
-assert torch.isfinite(run.found.response.identity).all()
+print(run.settings.words, "->", run.measured.behaviour)
+assert torch.isfinite(run.measured.response.identity).all()

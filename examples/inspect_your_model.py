@@ -32,8 +32,8 @@ images = test  # your images
 # ------------------
 # Without ``initial`` a fresh initialisation serves for comparison. With it, distances are real movement.
 
-found = firstlight.inspect(model, images, initial=spec(seed=0))
-print(f"accuracy {found.accuracy:.0%}, chance {found.chance:.0%}")
+inspection = firstlight.inspect(model, images, initial=spec(seed=0))
+print(f"accuracy {inspection.accuracy:.0%}, chance {inspection.chance:.0%}")
 
 # %%
 # The feature ansatz, and what explains it away
@@ -41,7 +41,7 @@ print(f"accuracy {found.accuracy:.0%}, chance {found.chance:.0%}")
 # For every layer: do its filters point where the outputs are sensitive? The last columns are the null:
 # the same gradients, turned at random. A correlation that does not rise above it shows nothing.
 
-for row in found.ansatz.rows:
+for row in inspection.ansatz.rows:
     null = f"{row.null_pearson.min():.2f} .. {row.null_pearson.max():.2f}" if len(row.null_pearson) else "-"
     print(f"{row.layer:>4}  {row.pair:<38} {row.pearson:6.2f}   null {null}")
 
@@ -52,7 +52,7 @@ for row in found.ansatz.rows:
 
 gradients = firstlight.patch_agop(model, images)["0"]
 print("AGOP of the first layer:", tuple(gradients.agop.shape), "Q:", tuple(gradients.covariance.shape))
-for fault in found.faults:
+for fault in inspection.faults:
     print(f"layer {fault.name}: {len(fault.dead)} dead, {fault.n_superfluous} repeated of {fault.n_filters}")
 
 # %%
@@ -60,5 +60,5 @@ for fault in found.faults:
 # --------
 # One HTML file with every figure and the numbers behind it; nothing is loaded from elsewhere.
 
-path = firstlight.write_page(firstlight.inspection_page(found), Path("inspect.html"))
+path = firstlight.write_page(firstlight.inspection_page(inspection), Path("inspect.html"))
 print(f"wrote {path}, {path.stat().st_size / 1e6:.1f} MB")

@@ -2,8 +2,8 @@
 Is my training lazy?
 ====================
 
-A lazy network fits its data by a model that is linear in the weights; its features stay what they were.
-Keep a copy of your network before you train it, and ask.
+A lazy network fits its data as a model that is linear in its weights would; its features stay what they were.
+Keep a copy of your network before you train it, and compare.
 """
 
 # %%
@@ -18,10 +18,12 @@ from firstlight.training import Recipe, train_on
 
 train, test = (firstlight.load("photos", split=split, n=100) for split in ("train", "test"))
 for width, rate in ((1, 0.05), (4, 0.002)):
-    start = firstlight.build("lenet", classes=train.n_classes, shape=train.shape, width=width)
-    model = copy.deepcopy(start)
+    initial = firstlight.build("lenet", classes=train.n_classes, shape=train.shape, width=width)
+    model = copy.deepcopy(initial)
     train_on(model, train, Recipe(lr=rate, momentum=0.9, epochs=6), show=False)
-    found = firstlight.regime(model, train, initial=start, test=test, n_fit=80, show=False)
-    print(f"width {width}: {found.sentence()}")
-    print(f"  accuracy {found.accuracy:.0%}, of its exactly solved linearisation {found.linear_accuracy:.0%}")
-    print(f"  {', '.join(f'{change.name} moved by {change.distance:.2f}' for change in found.changes)}")
+    regime = firstlight.regime(model, train, initial=initial, test=test, n_fit=80, show=False)
+    print(f"width {width}: {regime.sentence()}")
+    print(
+        f"  accuracy {regime.accuracy:.0%}; its linearisation, solved exactly: {regime.linear_accuracy:.0%}"
+    )
+    print(f"  {', '.join(f'{change.name} moved by {change.distance:.2f}' for change in regime.changes)}")

@@ -1,7 +1,8 @@
 """The public names of firstlight with their signatures, as written down in api_surface.json.
 
-``python tests/api_surface.py`` writes the file again. Do that on purpose: a name that disappears or a signature
-that changes breaks somebody's code, and belongs in the changelog.
+A name that disappears or a signature that changes breaks somebody's code: it fails a test until
+``python tests/api_surface.py`` writes the file again, and belongs in the changelog. A new name breaks nobody's code
+and needs no edit; it is guarded from the next time the file is written.
 """
 
 import importlib
@@ -67,6 +68,17 @@ def _defined_in(module: ModuleType) -> list[tuple[str, object]]:
 def written_down() -> dict[str, str]:
     """Read the surface that was last agreed upon."""
     return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def broken_by(now: dict[str, str], before: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Names that are gone, and signatures that changed, in words."""
+    gone = sorted(before.keys() - now.keys())
+    changed = [
+        f"{name}\n    was {before[name]}\n    is  {now[name]}"
+        for name in sorted(before.keys() & now.keys())
+        if before[name] != now[name]
+    ]
+    return gone, changed
 
 
 if __name__ == "__main__":

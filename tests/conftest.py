@@ -3,6 +3,8 @@
 import os
 
 os.environ.setdefault("FIRSTLIGHT_JOBS", "1")
+# SciPy reads this once, when it is imported; without it scikit-learn skips its checks of array inputs
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 import hypothesis
 import pytest
@@ -12,13 +14,19 @@ hypothesis.settings.register_profile("ci", max_examples=25, deadline=None, deran
 hypothesis.settings.register_profile("dev", max_examples=100, deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ.get("FIRSTLIGHT_TEST_THREADS", "1")))
 
 
 @pytest.fixture(autouse=True)
 def _own_runs_folder(tmp_path_factory, monkeypatch):
     """No test reads or writes the user's runs."""
     monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture
+def small_copies(monkeypatch):
+    """Let a few images pass for a whole data set: how files are read does not depend on how many there are."""
+    monkeypatch.setattr("firstlight.data.fetched._demand_complete", lambda entry, splits: None)
 
 
 @pytest.fixture

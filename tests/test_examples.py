@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from limits import COMMAND
+
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
@@ -23,7 +25,7 @@ def test_an_example_runs(example, tmp_path):
         env={**os.environ, **one_core},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=COMMAND,
         check=False,
     )
     assert done.returncode == 0, f"{example.name} failed:\n{done.stdout}\n{done.stderr}"

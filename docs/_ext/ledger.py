@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -39,8 +40,8 @@ def rows_of(folder: Path, theme: str, topics: list[str]) -> list[tuple[Claim, li
     for claim in select(theme):
         if topics and claim.topic not in topics:
             continue
-        found = [recorded[scale][claim.id] for scale in SHOWN if claim.id in recorded[scale]]
-        rows.append((claim, found or [entry_not_run(claim, scale="desk", reason="not recorded yet")]))
+        entries = [recorded[scale][claim.id] for scale in SHOWN if claim.id in recorded[scale]]
+        rows.append((claim, entries or [entry_not_run(claim, scale="desk", reason="not recorded yet")]))
     return rows
 
 
@@ -62,8 +63,10 @@ class LedgerTable(SphinxDirective):
         rows = rows_of(_folder(self), theme, topics)
         if not rows:
             raise self.error(f"No claim of theme {theme!r} has a topic among {topics}.")
-        shown = [[_claim(claim), _numbers(found), _null(found), _verdict(found)] for claim, found in rows]
-        words = f"{len(rows)} claims: {in_words(counts(found[0] for _, found in rows))}."
+        shown = [
+            [_claim(claim), _numbers(entries), _null(entries), _verdict(entries)] for claim, entries in rows
+        ]
+        words = f"{len(rows)} claims: {in_words(counts(entries[0] for _, entries in rows))}."
         table = _table(["claim", "measured here", "null, control", "verdicts"], shown, (42, 26, 20, 12))
         return [nodes.paragraph(words, words), table, *_figures(_folder(self), rows)]
 
@@ -74,7 +77,7 @@ class Verdicts(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Build the table."""
         tallies = {
-            theme: counts(found[0] for _, found in rows_of(_folder(self), theme, [])) for theme in THEMES
+            theme: counts(entries[0] for _, entries in rows_of(_folder(self), theme, [])) for theme in THEMES
         }
         used = [name for name in SUMMARIES if any(tally.get(name) for tally in tallies.values())]
         rows = [
@@ -120,39 +123,53 @@ def _folder(directive: SphinxDirective) -> Path:
 
 def _claim(claim: Claim) -> list[nodes.Node]:
     source = f"{claim.paper}, {claim.source}. Reported: {claim.reported_text}."
+    errata = [_errata(claim.errata)] if claim.errata else []
     return [
         nodes.paragraph("", "", nodes.literal(claim.id, claim.id)),
         _text(claim.statement),
         _text(source, "ledger-source"),
+        *errata,
     ]
 
 
-def _numbers(found: list[Entry]) -> list[nodes.Node]:
+def _errata(numbers: tuple[str, ...]) -> nodes.paragraph:
+    """Links to the entries of docs/errata.md that a claim depends on."""
+    line = nodes.paragraph("", "Errata: ", classes=["ledger-source"])
+    for number in numbers:
+        link = addnodes.pending_xref(
+            "", refdomain="std", reftype="ref", reftarget=number.lower(), refexplicit=True, refwarn=True
+        )
+        link += nodes.inline(number, number)
+        line += [link, nodes.Text("." if number == numbers[-1] else ", ")]
+    return line
+
+
+def _numbers(entries: list[Entry]) -> list[nodes.Node]:
     return [
-        _text(f"{_scale(entry, found)}{name}: {estimate_text(row)}", "ledger-number")
-        for entry in found
+        _text(f"{_scale(entry, entries)}{name}: {estimate_text(row)}", "ledger-number")
+        for entry in entries
         for name, row in entry.measured.items()
     ]
 
 
-def _null(found: list[Entry]) -> list[nodes.Node]:
+def _null(entries: list[Entry]) -> list[nodes.Node]:
     numbers = [
-        _text(f"{_scale(entry, found)}{name}: {estimate_text(row)}", "ledger-number")
-        for entry in found
+        _text(f"{_scale(entry, entries)}{name}: {estimate_text(row)}", "ledger-number")
+        for entry in entries
         for name, row in entry.null.items()
     ]
-    return numbers or [_text(found[0].null_reason, "ledger-source")]
+    return numbers or [_text(entries[0].null_reason, "ledger-source")]
 
 
-def _scale(entry: Entry, found: list[Entry]) -> str:
-    return f"{entry.scale}: " if len(found) > 1 else ""
+def _scale(entry: Entry, entries: list[Entry]) -> str:
+    return f"{entry.scale}: " if len(entries) > 1 else ""
 
 
-def _verdict(found: list[Entry]) -> list[nodes.Node]:
+def _verdict(entries: list[Entry]) -> list[nodes.Node]:
     shown: list[nodes.Node] = []
-    for entry in found:
+    for entry in entries:
         classes = ["verdict", "verdict-" + entry.verdict.replace(" ", "-")]
-        said = nodes.strong(entry.verdict, f"{_scale(entry, found)}{entry.verdict}", classes=classes)
+        said = nodes.strong(entry.verdict, f"{_scale(entry, entries)}{entry.verdict}", classes=classes)
         shown.append(nodes.paragraph("", "", said))
         if entry.null_verdict:
             shown.append(_text(NULL_WORDS[entry.null_verdict], "ledger-source"))
@@ -164,7 +181,7 @@ def _verdict(found: list[Entry]) -> list[nodes.Node]:
 def _figures(folder: Path, rows: list[tuple[Claim, list[Entry]]]) -> list[nodes.Node]:
     """Committed figures of the studies, one each, folded away."""
     shown: list[nodes.Node] = []
-    for entry in {e.study: e for _, found in rows for e in found if e.study}.values():
+    for entry in {e.study: e for _, entries in rows for e in entries if e.study}.values():
         path = figure_file(folder, entry.scale, entry.study)
         if path.exists():
             text = f"<details><summary>Figure of {entry.study}</summary>{path.read_text()}</details>"

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from firstlight.data import ImageData, load
     from firstlight.insights import Inspection, explain_profile, inspect, regime
     from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
-    from firstlight.measures.first_layer import profile_of
+    from firstlight.measures.first_layer import profile
     from firstlight.measures.linearized import ntk_gram
-    from firstlight.models import build, linearize, load_weights
+    from firstlight.models import build, linearize, load_model, load_weights
     from firstlight.report import inspection_page, write_page
 
 __all__ = [
@@ -26,10 +26,11 @@ __all__ = [
     "inspection_page",
     "linearize",
     "load",
+    "load_model",
     "load_weights",
     "ntk_gram",
     "patch_agop",
-    "profile_of",
+    "profile",
     "regime",
     "write_page",
 ]
@@ -46,9 +47,10 @@ _WHERE = {
     "feature_matrix": "measures.feature_ansatz",
     "ntk_gram": "measures.linearized",
     "patch_agop": "measures.feature_ansatz",
-    "profile_of": "measures.first_layer",
+    "profile": "measures.first_layer",
     "build": "models",
     "linearize": "models",
+    "load_model": "models",
     "load_weights": "models",
     "inspection_page": "report",
     "write_page": "report",

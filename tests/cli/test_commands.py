@@ -7,7 +7,10 @@ import sys
 
 import pytest
 
-FIRSTLIGHT = [sys.executable, "-m", "firstlight.cli.main"]
+from limits import COMMAND
+from reference.data_files import write_class_folders
+
+FIRSTLIGHT = [sys.executable, "-m", "firstlight"]
 
 
 def firstlight(*arguments, **environment):
@@ -15,7 +18,7 @@ def firstlight(*arguments, **environment):
         [*FIRSTLIGHT, *arguments],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=COMMAND,
         env={**os.environ, "FIRSTLIGHT_JOBS": "1", **environment},
     )
 
@@ -52,9 +55,9 @@ def test_every_command_answers_help(command):
 def test_help_imports_nothing_heavy():
     code = (
         "import sys, firstlight.cli.main as m; m.app(['--help'], result_action='return_value'); "
-        "print([n for n in ('torch', 'numpy', 'sklearn', 'plotly', 'numba', 'joblib') if n in sys.modules])"
+        "print([n for n in ('torch', 'numpy', 'sklearn', 'scipy', 'numba', 'joblib') if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=COMMAND)
     assert done.stdout.strip().endswith("[]"), done.stdout[-300:] + done.stderr
 
 
@@ -77,10 +80,10 @@ def test_version():
         (["reproduce", "profile.invariance", "-o", "no/such/x.html"], "folder that exists"),
         (["claims", "page", "no-such-folder"], "No ledger in no-such-folder"),
         (["tour", "--data", "cifar"], "Did you mean 'cifar10'"),
-        (["tour", "--minutes", "-1"], "`minutes` must lie in"),
+        (["tour", "--minutes", "-1"], "--minutes must lie in"),
         (["tour", "--output", "no/such/folder/x.html"], "folder that exists"),
         (["train", "--arch", "resnet19"], "Did you mean 'resnet1"),
-        (["train", "--lr", "-1", "--n", "16"], "`lr` must be positive"),
+        (["train", "--lr", "-1", "--n", "16"], "--lr must be positive"),
         (["train", "--n", "999999"], "n=999999"),
         (["tour", "--data", "photos", "--n", "999999"], "n=999999"),
         (["rfm", "--data", "photos", "--n", "999999"], "n=999999"),
@@ -124,7 +127,7 @@ def test_runs_can_be_listed_shown_and_removed(tmp_path):
     broken = firstlight("runs", "show", run["id"], **here)
     assert broken.returncode == 2
     assert "is damaged" in broken.stderr
-    assert "removed" in firstlight("runs", "rm", run["id"][:5], **here).stdout
+    assert "Removed" in firstlight("runs", "rm", run["id"][:5], **here).stdout
 
 
 def test_reproduce_prints_a_table_or_json_and_records(tmp_path):
@@ -162,6 +165,25 @@ def test_a_trained_network_is_written_and_can_be_loaded(tmp_path):
     model = models.build("small", classes=photos.n_classes, shape=photos.shape)
     models.load_weights(model, target)
     assert model(photos.x).isfinite().all()
+
+
+def test_a_network_is_trained_on_a_folder_that_has_no_test_split(tmp_path):
+    write_class_folders(tmp_path / "pets", {"cat": 12, "dog": 8}, size=(9, 12))
+    weights, before = tmp_path / "model.safetensors", tmp_path / "before.safetensors"
+    done = firstlight(
+        "train", "--data", "pets", "--size", "8", "--epochs", "1", "--output", str(weights),
+        "--save-initial", str(before), FIRSTLIGHT_RUNS=str(tmp_path / "runs"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "pets: 16 training and 4 test images (no test split: 4 of 20 images are held out" in done.stderr
+    from firstlight import models
+
+    trained, initial = (
+        models.load_model(p, architecture="small", shape=(3, 8, 8)) for p in (weights, before)
+    )
+    fresh = models.build("small", classes=2, shape=(3, 8, 8), seed=0)
+    assert all(a.equal(b) for a, b in zip(initial.parameters(), fresh.parameters(), strict=True))
+    assert not all(a.equal(b) for a, b in zip(initial.parameters(), trained.parameters(), strict=True))
 
 
 def test_an_unwritable_runs_folder_gives_one_line(tmp_path):
@@ -202,3 +224,16 @@ def test_a_page_is_written_from_stored_runs_and_from_a_recorded_ledger(tmp_path)
     done = firstlight("claims", "page", str(tmp_path / "ledger"), "-o", "ledger.html", **here)
     assert done.returncode == 0, done.stderr
     assert "What holds of 188 published claims" in (tmp_path / "ledger.html").read_text()
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run(
+        [sys.executable, "-m", "firstlight", "--help"], capture_output=True, text=True, timeout=COMMAND
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tour" in done.stdout
+    refused = subprocess.run(
+        [sys.executable, "-m", "firstlight", "tuor"], capture_output=True, text=True, timeout=COMMAND
+    )
+    assert refused.returncode == 2
+    assert "Traceback" not in refused.stderr

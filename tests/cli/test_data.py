@@ -26,7 +26,7 @@ def test_list_shows_every_data_set_and_the_cache(capsys, tmp_path):
     assert str(tmp_path / "cache") in said
 
 
-@pytest.mark.filterwarnings("ignore:this copy of")
+@pytest.mark.usefixtures("small_copies")
 def test_get_imports_a_copy_info_describes_it_and_rm_removes_it(capsys, tmp_path):
     write_mnist_like(tmp_path / "copy")
     run("get", "mnist", "--from", str(tmp_path / "copy"))

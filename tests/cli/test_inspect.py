@@ -57,6 +57,42 @@ def test_ones_own_code_builds_the_model(weights, tmp_path, monkeypatch, capsys):
         assert factory in err
 
 
+def test_no_checkpoint_is_needed_if_ones_own_code_loads_the_weights(tmp_path, monkeypatch, capsys):
+    (tmp_path / "ready_networks.py").write_text(
+        "from firstlight import models\n\ndef lenet():\n    return models.build('lenet', classes=8)\n"
+        "\ndef two():\n    return Two()\n\n"
+        "from torch import nn\nclass Two(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.net = lenet()\n    def forward(self, x):\n        return {'logits': self.net(x), 'x': x}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.html"
+    given = ("--data", "photos", "--n", 4, "--output", page, "--bgr", "--static", "--import")
+    code, _, err = run(monkeypatch, capsys, *given, "ready_networks:lenet")
+    assert code == 0, err
+    assert "<script" not in page.read_text()
+    code, _, err = run(monkeypatch, capsys, *given, "ready_networks:two")
+    assert code == 2
+    assert "Name the part by --model-output" in err
+
+
+def test_a_folder_of_mixed_pictures_without_labels_will_do(weights, tmp_path, monkeypatch, capsys):
+    from PIL import Image
+
+    folder = tmp_path / "holiday"
+    folder.mkdir()
+    for i, (mode, size) in enumerate([("RGB", (40, 30)), ("L", (33, 50)), ("RGBA", (36, 36))]):
+        Image.new(mode, size).save(folder / f"{i}.png")
+    (folder / "broken.png").write_bytes(b"")
+    page = tmp_path / "page.html"
+    given = (weights, "--arch", "lenet", "--data", folder, "--output", page)
+    code, _, err = run(monkeypatch, capsys, *given, "--size", 32)
+    assert code == 2
+    assert "or give --skip-broken to leave such files out" in err
+    code, _, err = run(monkeypatch, capsys, *given, "--size", 32, "--skip-broken")
+    assert code == 0, err
+    assert page.exists()
+
+
 def damaged(folder):
     path = folder / "damaged.pt"
     path.write_bytes(b"PK\x03\x04 this was a checkpoint once")
@@ -83,11 +119,12 @@ def not_a_number(folder):
         (None, ("--arch", "lenet", "--data", "EMPTY"), ""),
         (None, ("--arch", "lenet", "--option", "width"), "name=value"),
         (None, ("--arch", "lenet", "--std", 0), "all positive"),
-        (None, ("--arch", "lenet", "--device", "abacus"), "`device` must be"),
+        (None, ("--arch", "lenet", "--device", "abacus"), "--device must be"),
         (None, ("--arch", "timm:resnet18"), "needs timm"),
         (None, ("--arch", "torchvision:resnet18"), "needs torchvision"),
-        (None, ("--import", "a:b", "--arch", "lenet"), "either --arch"),
-        (None, ("--arch", "lenet", "--n", 0), "`n_images` must be at least 1"),
+        (None, ("--import", "a:b", "--arch", "lenet"), "give either --arch, the name of one, or --import"),
+        (None, ("--arch", "lenet", "--bgr", "--size", 8), "--size, --crop, --channels and --skip-broken say"),
+        (None, ("--arch", "lenet", "--n", 0), "--n must lie in 1"),
     ],
 )
 def test_bad_input_gives_one_line_and_exit_code_2(make, more, words, weights, tmp_path, monkeypatch, capsys):

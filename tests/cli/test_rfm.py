@@ -1,12 +1,14 @@
 """`firstlight rfm` on the embedded photographs: one page, one saved machine that predicts the same."""
 
 import json
+import random
 
 import pytest
 import torch
 
 from firstlight.cli.rfm import predict, rfm
-from firstlight.core.errors import InvalidInput
+from firstlight.core.errors import InvalidInput, StoreProblem
+from firstlight.core.layout import ALIGNMENT
 from firstlight.data.synthetic import bars_in_noise
 from firstlight.estimators import ConvRFMClassifier, DeepConvRFMClassifier, load_machine, save_machine
 
@@ -31,6 +33,11 @@ def test_a_saved_machine_predicts_as_before(kind, tmp_path):
     machine = kind(depth=2, rounds=1).fit(data.x, data.y.numpy())
     again = load_machine(save_machine(machine, tmp_path / "saved"))
     assert (again.decision_function(data.x) == machine.decision_function(data.x)).all()
+    for name in ("x_fit_", "dual_coef_", "metric_"):
+        assert getattr(again, name).stride() == getattr(machine, name).stride()
+        assert (
+            getattr(again, name).data_ptr() % ALIGNMENT == getattr(machine, name).data_ptr() % ALIGNMENT == 0
+        )
     with pytest.raises(InvalidInput, match="must not exist"):
         save_machine(machine, tmp_path / "saved")
 
@@ -39,6 +46,32 @@ def test_a_folder_that_holds_no_machine_is_refused(tmp_path):
     (tmp_path / "machine.json").write_text('{"type": "os.system"}')
     with pytest.raises(InvalidInput, match="could not be read"):
         load_machine(tmp_path)
+
+
+def test_a_flipped_bit_in_a_saved_machine_is_noticed(tmp_path):
+    data, rng = bars_in_noise(12, sigma=0.5, seed=0, rows=6, columns=8), random.Random(0)
+    machine = ConvRFMClassifier(depth=1, rounds=0).fit(data.x, data.y.numpy())
+    for file in save_machine(machine, tmp_path / "saved").iterdir():
+        intact = file.read_bytes()
+        for _ in range(40):
+            changed = bytearray(intact)
+            changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+            file.write_bytes(changed)
+            with pytest.raises(InvalidInput, match="could not be read"):
+                load_machine(tmp_path / "saved")
+        file.write_bytes(intact)
+    save_machine(machine.set_params(depth=2).fit(data.x, data.y.numpy()), tmp_path / "other")
+    (tmp_path / "other" / "machine.json").replace(tmp_path / "saved" / "machine.json")
+    with pytest.raises(InvalidInput, match="of another machine"):
+        load_machine(tmp_path / "saved")
+
+
+def test_a_machine_that_cannot_be_saved_does_not_cost_the_page(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    page, options = tmp_path / "rfm.html", {"depth": 1, "rounds": 1, "agop_images": 8, "network": False}
+    with pytest.raises(StoreProblem, match="Cannot write"):
+        rfm(n=40, n_test=16, save=tmp_path / "file" / "machine", output=page, **options)
+    assert "shuffled" in page.read_text()
 
 
 def test_maps_are_pictures_between_0_and_1():

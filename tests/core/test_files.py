@@ -1,5 +1,7 @@
 import errno
 import os
+import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -63,3 +65,87 @@ def test_files_get_the_permissions_of_any_new_file(tmp_path):
 def test_the_checksum_is_that_of_the_bytes(tmp_path):
     (tmp_path / "f").write_bytes(b"abc")
     assert sha256_of(tmp_path / "f").startswith("ba7816bf8f01cfea")
+
+
+def special_file(kind, path):
+    """Make a file at which nothing may be written."""
+    if kind == "named pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(str(path))
+    else:
+        try:
+            os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
+        except PermissionError:
+            pytest.skip("making a device needs root")
+
+
+def write_text(path, text="new"):
+    with whole_file(path) as part:
+        part.write_text(text)
+
+
+def write_folder(path, text="new"):
+    with whole_folder(path) as part:
+        (part / "inner").write_text(text)
+
+
+@pytest.mark.parametrize("kind", ["named pipe", "socket", "device"])
+@pytest.mark.parametrize("write", [write_text, write_folder])
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_special_file_is_refused_and_left_alone(tmp_path, monkeypatch, kind, write, linked):
+    monkeypatch.chdir(tmp_path)  # names of sockets are short
+    target = Path("null")
+    special_file(kind, target)
+    before = target.stat()
+    if linked:
+        Path("link").symlink_to(target)
+    with pytest.raises(StoreProblem, match=f"it is a {kind}, not a") as caught:
+        write(Path("link" if linked else "null"))
+    assert "\n" not in str(caught.value)
+    assert (target.stat().st_ino, target.stat().st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(os.listdir()) == sorted(["null"] + ["link"] * linked)
+
+
+def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "f").touch()
+    with pytest.raises(StoreProblem, match="it is a folder, not a regular file"):
+        write_text(tmp_path / "d")
+    with pytest.raises(StoreProblem, match="it is a file, not a folder"):
+        write_folder(tmp_path / "f")
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_and_the_file_it_leads_to_is_replaced(tmp_path, exists):
+    (tmp_path / "elsewhere").mkdir()
+    if exists:
+        (tmp_path / "elsewhere" / "f").write_text("old")
+    (tmp_path / "f").symlink_to("elsewhere/f")
+    (tmp_path / "d").symlink_to("elsewhere/d")
+    write_text(tmp_path / "f")
+    write_folder(tmp_path / "d")
+    assert (tmp_path / "f").is_symlink()
+    assert (tmp_path / "d").is_symlink()
+    assert (tmp_path / "elsewhere" / "f").read_text() == "new"
+    assert (tmp_path / "elsewhere" / "d" / "inner").read_text() == "new"
+    assert sorted(os.listdir(tmp_path / "elsewhere")) == ["d", "f"]
+
+
+def test_a_link_to_itself_is_refused(tmp_path):
+    (tmp_path / "f").symlink_to("f")
+    with pytest.raises(StoreProblem, match="circle"):
+        write_text(tmp_path / "f")
+
+
+def test_the_folder_is_flushed_after_the_rename(tmp_path, monkeypatch):
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda one: flushed.append(os.readlink(f"/proc/self/fd/{one}")))
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("this system does not tell what a descriptor stands for")
+    write_text(tmp_path / "f")
+    assert flushed[-1] == str(tmp_path)
+    write_folder(tmp_path / "d")
+    assert flushed[-1] == str(tmp_path)
+    assert any(name.endswith("inner") for name in flushed)

@@ -5,6 +5,7 @@ import sys
 
 from firstlight.core.parallel import map_tasks, report_fraction
 from firstlight.core.progress import Screen, progress, screen, track
+from limits import COMMAND
 
 
 def noted(task):
@@ -14,7 +15,7 @@ def noted(task):
 
 def test_findings_are_plain_lines_where_nobody_looks(capsys):
     with screen("Tour", seconds=60, show=False) as view:
-        view.found("first layer", "0.98 [bold]")
+        view.add("first layer", "0.98 [bold]")
         with progress("Training", total=2) as bar:
             bar.advance()
     shown = capsys.readouterr().err
@@ -23,7 +24,7 @@ def test_findings_are_plain_lines_where_nobody_looks(capsys):
 
 def test_the_live_view_shows_findings_bars_and_time_left(capsys):
     with screen("Tour", seconds=300, show=True) as view:
-        view.found("first layer", "0.98 [bold]")
+        view.add("first layer", "0.98 [bold]")
         with progress("Training", total=4, show=True) as bar:
             bar.update(completed=1, note="loss 0.25")
             assert [task.description for task in view.bars.tasks] == ["Training"]
@@ -63,7 +64,7 @@ def test_a_terminal_gets_the_live_view():
     code = (
         "from firstlight.core.progress import screen, progress\n"
         "with screen('Tour', seconds=60) as view:\n"
-        "    view.found('part', 'number 42')\n"
+        "    view.add('part', 'number 42')\n"
         "    with progress('Training', total=1) as bar: bar.advance()\n"
     )
     ours, theirs = pty.openpty()
@@ -71,7 +72,7 @@ def test_a_terminal_gets_the_live_view():
         [sys.executable, "-c", code],
         stderr=theirs,
         env={**os.environ, "TERM": "xterm"},
-        timeout=60,
+        timeout=COMMAND,
         check=True,
     )
     os.close(theirs)

@@ -1,4 +1,5 @@
 import json
+import threading
 
 import pytest
 import torch
@@ -34,14 +35,14 @@ def test_a_second_writer_does_not_disturb_the_first(written, cache):
     assert len(caching.read_cache("toy", "train")) == 6
     caching.write_cache("toy", {"train": split(8)}, origin="there", replace=True)
     assert len(caching.read_cache("toy", "train")) == 8
-    assert [path.name for path in cache.iterdir()] == ["toy"]
+    assert sorted(path.name for path in cache.iterdir()) == [".toy.lock", "toy"]
 
 
 def test_an_interrupted_write_leaves_nothing(cache, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(caching, "save_file", interrupted)
+    monkeypatch.setattr(caching, "save_tensors", interrupted)
     with pytest.raises(KeyboardInterrupt):
         caching.write_cache("toy", {"train": split()}, origin="here")
     assert list(cache.iterdir()) == []
@@ -80,7 +81,7 @@ def test_a_file_that_fits_its_checksum_but_is_no_tensor_file_is_damaged(written)
 def test_a_removed_data_set_is_gone(written, cache):
     assert caching.remove_cached("toy")
     assert not caching.is_cached("toy")
-    assert list(cache.iterdir()) == []
+    assert [path.name for path in cache.iterdir()] == [".toy.lock"]
     assert not caching.remove_cached("toy")
 
 
@@ -90,3 +91,56 @@ def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, monkeypatch
     monkeypatch.setenv("FIRSTLIGHT_DATA", str(tmp_path / place))
     with pytest.raises(StoreProblem, match="file"):
         caching.demand_writable_cache()
+
+
+def test_a_reader_never_finds_the_copy_absent_while_it_is_replaced(written, monkeypatch):
+    drop, dropped, answered, answers = caching._drop, threading.Event(), threading.Event(), []
+
+    def slow_drop(folder):
+        drop(folder)
+        dropped.set()
+        answered.wait(timeout=1.0)  # a reader that does not wait for us has all the time to look
+
+    def read():
+        dropped.wait()
+        answers.append(caching.is_cached("toy") and len(caching.read_cache("toy", "train")))
+        answered.set()
+
+    monkeypatch.setattr(caching, "_drop", slow_drop)
+    reader = threading.Thread(target=read)
+    reader.start()
+    caching.write_cache("toy", {"train": split(8)}, origin="there", replace=True)
+    reader.join()
+    assert answers == [8]
+
+
+def test_writers_at_the_same_time_do_not_collide(written, cache):
+    problems = []
+
+    def write(n):
+        try:
+            for _ in range(5):
+                caching.write_cache("toy", {"train": split(n)}, origin="there", replace=True)
+        except Exception as error:
+            problems.append(error)
+
+    writers = [threading.Thread(target=write, args=(n,)) for n in (6, 8, 10)]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        assert len(caching.read_cache("toy", "train")) in (6, 8, 10)
+    assert problems == []
+    assert sorted(path.name for path in cache.iterdir()) == [".toy.lock", "toy"]
+
+
+def test_a_copy_under_another_name_is_refused(written, cache):
+    written.rename(cache / "other")
+    with pytest.raises(StoreProblem, match="a copy of 'toy' under another name"):
+        caching.read_cache("other", "train")
+
+
+def test_a_copy_written_before_manifests_were_sealed_is_read(written):
+    body = json.loads((written / "manifest.json").read_text())
+    del body["format"], body["sha256"]
+    (written / "manifest.json").write_text(json.dumps(body))
+    assert len(caching.read_cache("toy", "train")) == 6

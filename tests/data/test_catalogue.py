@@ -16,7 +16,7 @@ def copy(tmp_path):
     return tmp_path / "copy"
 
 
-quiet = pytest.mark.filterwarnings("ignore:this copy of")
+small = pytest.mark.usefixtures("small_copies")
 
 
 @pytest.mark.parametrize("name", available())
@@ -113,7 +113,7 @@ def test_crops_show_what_lies_at_their_place():
     assert all(0 <= top <= 200 - side and 0 <= left <= 180 - side for top, left, side in places)
 
 
-@quiet
+@small
 def test_an_imported_copy_stays_in_the_cache(copy, cache):
     folder = fetch("mnist", source=copy)
     assert folder == cache / "mnist"
@@ -122,7 +122,7 @@ def test_an_imported_copy_stays_in_the_cache(copy, cache):
     assert len(load("mnist:3/4")) == 4
 
 
-@quiet
+@small
 def test_a_changed_copy_is_read_again_and_an_unchanged_one_is_not(copy, cache, tmp_path):
     load("mnist", source=copy)
     before = (cache / "mnist/manifest.json").stat().st_ino
@@ -133,15 +133,13 @@ def test_a_changed_copy_is_read_again_and_an_unchanged_one_is_not(copy, cache, t
     assert "other" in (cache / "mnist/manifest.json").read_text()
 
 
-def test_an_incomplete_copy_warns(copy, cache):
-    with (
-        pytest.warns(UserWarning, match="10 test images; complete it has 10000"),
-        pytest.warns(UserWarning, match="20 train images; complete it has 60000"),
-    ):
+def test_an_incomplete_copy_is_refused_and_not_cached(copy, cache):
+    with pytest.raises(InvalidInput, match="incomplete: it has 20 train images instead of 60000"):
         fetch("mnist", source=copy)
+    assert not (cache / "mnist").exists()
 
 
-@quiet
+@small
 def test_a_copy_of_another_data_set_is_refused_and_not_cached(tmp_path, cache):
     write_class_folders(tmp_path / "c/train", {str(i): 1 for i in range(10)})
     write_class_folders(tmp_path / "c/test", {str(i): 1 for i in range(10)})
@@ -150,7 +148,7 @@ def test_a_copy_of_another_data_set_is_refused_and_not_cached(tmp_path, cache):
     assert list(cache.iterdir()) == []
 
 
-@quiet
+@small
 def test_a_copy_without_a_class_is_refused(tmp_path, cache):
     write_class_folders(tmp_path / "train", {str(i): 1 for i in range(9)}, size=(28, 28), mode="L")
     write_class_folders(tmp_path / "test", {"0": 1}, size=(28, 28), mode="L")
@@ -179,7 +177,7 @@ def test_a_cache_that_cannot_be_written_stops_before_the_download(tmp_path, monk
         load("mnist")
 
 
-@quiet
+@small
 def test_what_the_cache_holds_is_bytes(copy, cache):
     fetch("mnist", source=copy)
     assert read_cache("mnist", "train").x.dtype == torch.uint8

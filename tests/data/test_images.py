@@ -44,3 +44,34 @@ def test_an_unknown_a_repeated_and_an_absent_class_are_refused():
         data.only("a", "a")
     with pytest.raises(InvalidInput, match="No image of class 'c'"):
         data.only("a", "c")
+
+
+def test_a_data_set_shows_itself_in_one_line():
+    data = images([0, 1, 2]).replace(meta={"name": "cifar10", "split": "train"})
+    assert repr(data) == "ImageData(cifar10 train: 3 images of 1x2x2, 3 classes)"
+    assert repr(images([0])) == "ImageData(1 image of 1x2x2, 3 classes)"
+
+
+def test_pixels_are_scaled_as_a_model_expects():
+    x = torch.rand(2, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+    data = ImageData(x, torch.tensor([0, 1]), ("a", "b"))
+    mean, std = [0.1, 0.2, 0.3], [2.0, 4.0, 8.0]
+    scaled = data.scaled(mean, std).x
+    assert torch.equal(scaled[:, 1], (x[:, 1] - 0.2) / 4)
+    assert torch.equal(data.scaled([0.5]).x, x - 0.5)
+    turned = data.scaled(mean, std, bgr=True).x
+    assert torch.equal(turned[:, 0], (x[:, 2] - 0.1) / 2)
+    assert data.scaled() is data
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"std": [0.0]}, "all positive"),
+        ({"mean": [0.0, 1.0]}, "one for each of 1 channels"),
+        ({"bgr": True}, "`bgr` needs images of 3 channels; these have 1"),
+    ],
+)
+def test_scalings_that_do_not_fit_the_channels_are_refused(options, message):
+    with pytest.raises(InvalidInput, match=message):
+        images([0]).scaled(**options)

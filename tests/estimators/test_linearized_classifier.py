@@ -10,7 +10,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from firstlight import models
 from firstlight.core.errors import InvalidInput
-from firstlight.estimators import LinearizedClassifier, solve_linearized
+from firstlight.estimators import LinearizedClassifier
+from firstlight.measures.linearized import solve_linearized
 
 
 @parametrize_with_checks([LinearizedClassifier(width=0.25, ridge=1e-6)])

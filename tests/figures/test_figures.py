@@ -1,4 +1,5 @@
 import base64
+import dataclasses
 import io
 from xml.etree import ElementTree
 
@@ -15,13 +16,11 @@ from firstlight.figures import (
     dots,
     film,
     heatmap,
-    mosaic,
+    moving_parts,
     picture_grid,
-    png_uri,
-    signed_to_pixels,
-    sprite,
     svg,
 )
+from firstlight.figures.pictures import mosaic, png_uri, signed_to_pixels, sprite
 from firstlight.figures.style import ROLES
 
 
@@ -32,14 +31,14 @@ def test_a_curve_shows_mean_range_and_table():
     assert line["y"] == [2.0, 3.0]
     assert band["y"] == [3.0, 4.0, 2.0, 1.0]
     assert figure.table["a"] == [2.0, 3.0]
-    assert figure.plot["layout"]["xaxis"]["title"]["text"] == "step"
+    assert figure.plot["layout"]["xaxis"]["title"] == "step"
 
 
 def test_a_single_run_has_no_band_and_roles_decide_the_look():
     made = [Curve(name=role, values=torch.rand(1, 3), role=role) for role in ROLES]
     figure = curves(made, title="t", alt="x", x="x", y="y", at=[1, 10, 100], log_x=True)
     assert len(figure.plot["data"]) == len(ROLES)
-    assert [trace["line"]["color"] for trace in figure.plot["data"]] == [r.colour for r in ROLES.values()]
+    assert [trace["line"]["colour"] for trace in figure.plot["data"]] == [r.colour for r in ROLES.values()]
     assert figure.plot["layout"]["xaxis"]["type"] == "log"
 
 
@@ -47,18 +46,6 @@ def test_theory_and_null_are_drawn_lighter_than_measurements():
     for quiet in ("theory", "null", "initial"):
         assert ROLES[quiet].dash != "solid"
         assert ROLES[quiet].width < ROLES["trained"].width
-
-
-def test_plotly_accepts_every_figure():
-    graph = pytest.importorskip("plotly.graph_objects")
-    made = [
-        curves([Curve(name="a", values=torch.rand(2, 4))], title="t", alt="x", x="x", y="y"),
-        heatmap(torch.eye(3), rows="abc", columns="abc", title="t", alt="x"),
-        picture_grid(torch.randn(5, 3, 3, 3), title="t", alt="x"),
-        picture_grid(torch.rand(1, 1, 8, 8), title="t", alt="x", signed=False),
-    ]
-    for figure in made:
-        assert graph.Figure(figure.plot).data
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3, 5])
@@ -157,9 +144,9 @@ def test_the_key_names_each_series_once_with_its_band():
 
 
 def test_a_sprite_holds_every_picture():
-    found = sprite(torch.randn(7, 3, 3, 3), name="component")
-    assert (found.n, found.columns, found.rows) == (7, 3, 3)
-    raw = base64.b64decode(found.source.split(",")[1])
+    pictures = sprite(torch.randn(7, 3, 3, 3), name="component")
+    assert (pictures.n, pictures.columns, pictures.rows) == (7, 3, 3)
+    raw = base64.b64decode(pictures.source.split(",")[1])
     assert Image.open(io.BytesIO(raw)).size == (9, 9)
 
 
@@ -168,3 +155,93 @@ def test_small_pictures_list_their_values_and_large_ones_a_summary():
     assert small.table["0,1,1"] == [0.5, 0.5]
     large = picture_grid(torch.rand(4, 3, 32, 32), title="t", alt="a", signed=False)
     assert list(large.table) == ["picture", "mean", "sd", "lowest", "highest"]
+
+
+def titles(figure, frame=None):
+    tree = ElementTree.fromstring(svg(figure, frame=frame))
+    return [element.text for element in tree.iter() if element.tag.endswith("title")]
+
+
+def test_every_mark_says_its_value_even_on_lines_without_points():
+    few, many = (
+        curves([Curve(name="a", values=torch.linspace(0, 1, n)[None])], title="t", alt="a", x="x", y="y")
+        for n in (3, 100)
+    )
+    assert titles(few) == ["a: 0 at 1", "a: 0.5 at 2", "a: 1 at 3"]
+    assert len(titles(many)) == 100
+    columns = dots(
+        ["b", "c"],
+        [
+            Dots.of("m", [torch.tensor([0.1, 0.3]), torch.tensor([0.5, 0.5])]),
+            Dots.of("null", [torch.tensor([0.25])] * 2, role="null"),
+        ],
+        title="t",
+        alt="a",
+        y="y",
+    )
+    # a null without a range is drawn as a thin bar, whose height is no range and is not told as one
+    assert titles(columns) == ["b, null: 0.25", "c, null: 0.25", "b, m: 0.2 (0.1 to 0.3)", "c, m: 0.5"]
+    assert titles(heatmap(torch.tensor([[0.5]]), rows="r", columns="c", title="t", alt="a")) == ["r, c: 0.5"]
+
+
+def test_every_series_is_a_group_of_its_own():
+    tree = ElementTree.fromstring(svg(every_kind()[0]))
+    groups = [e for e in tree.iter() if e.get("class") == "trace"]
+    assert [g.get("data-trace") for g in groups] == ["0", "1", "2"]
+
+
+def test_points_are_numbered_where_pictures_belong_to_them():
+    plain = curves(
+        [Curve(name="a", values=torch.tensor([[1.0, float("nan"), 2.0]]))], title="t", alt="a", x="x", y="y"
+    )
+    pictured = dataclasses.replace(plain, sprite=sprite(torch.randn(3, 1, 2, 2), name="component"))
+    numbers = [
+        e.get("data-point") for e in ElementTree.fromstring(svg(pictured)).iter() if e.tag.endswith("circle")
+    ]
+    assert numbers == ["0", "2"]
+    assert "data-point" not in svg(plain)
+
+
+def test_the_moving_parts_of_a_film_are_what_its_frames_draw():
+    values = [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), torch.tensor([[3.0, 8.0]])]
+    still = Curve(name="still", values=torch.tensor([[0.0, 1.0]]), role="null")
+    moments = [curves([Curve(name="a", values=v), still], title="t", alt="a", x="x", y="y") for v in values]
+    whole = film(moments, ["0", "1", "2"], time="step", title="T", alt="A")
+    first, second, last = moving_parts(whole)
+    assert last == ""
+    for part, frame in ((first, whole.frames[0]), (second, whole.frames[1])):
+        assert part in svg(whole, frame=frame)
+        assert part.count('class="trace"') == 1
+    assert first not in svg(whole)
+    assert moving_parts(still_figure := moments[0]) == ()
+    assert still_figure.frames == ()
+
+
+def test_a_matrix_without_room_for_numbers_has_a_bar_that_explains_its_colours():
+    words = {"title": "t", "alt": "a"}
+    small, large = (
+        heatmap(torch.eye(n), rows=[str(i) for i in range(n)], columns=[str(i) for i in range(n)], **words)
+        for n in (3, 20)
+    )
+    written = [
+        [e.text for e in ElementTree.fromstring(svg(f)).iter() if e.tag.endswith("text")]
+        for f in (small, large)
+    ]
+    assert "1.00" in written[0]
+    assert "-1" not in written[0]
+    assert {"-1", "1"} <= set(written[1])
+    assert "1.00" not in written[1]
+
+
+def test_a_logarithmic_axis_of_columns_has_whole_decades():
+    series = [Dots.of("n", [torch.tensor([v]) for v in (0.0, 3.0, 2000.0)])]
+    figure = dots("abc", series, title="t", alt="a", y="y", log_y=True)
+    assert figure.plot["layout"]["yaxis"]["range"] == [0, 4]
+    assert titles(figure) == ["b, n: 3", "c, n: 2,000"]
+
+
+def test_columns_are_added_to_a_table_without_changing_the_figure():
+    figure = every_kind()[0]
+    before = dict(figure.table)
+    assert figure.with_columns({"more": range(4)}).table["more"] == [0, 1, 2, 3]
+    assert figure.table == before

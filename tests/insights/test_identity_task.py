@@ -9,8 +9,9 @@ from torch import nn
 from firstlight.core.errors import Diverged, InvalidInput
 from firstlight.insights import IdentityTask, flip_point, identity_bias, run_identity_task, run_identity_tasks
 from firstlight.insights.identity_flip import bisected
-from firstlight.insights.identity_task import write_limit
+from firstlight.insights.identity_task import initial_findings, write_limit
 from firstlight.store import Store
+from firstlight.store.encoding import decode, encode
 from firstlight.training import Recipe, train
 
 SMALL = IdentityTask(dataset="photos", image_size=7, width=8, kernel=3, depth=2, steps=60, n_images=40)
@@ -22,19 +23,38 @@ def test_a_run_is_finite_repeatable_and_shared_through_the_store(tmp_path):
     alone = run_identity_task(SMALL)
     assert len(store.ids()) == 1
     for other in (again, alone):
-        assert all(torch.equal(other.found.weights[k], v) for k, v in first.found.weights.items())
+        assert all(torch.equal(other.measured.weights[k], v) for k, v in first.measured.weights.items())
     assert first.settings == SMALL
-    assert set(first.found.scores) == {"unseen", "others", "patterns", "blends", "noise"}
+    assert set(first.measured.scores) == {"unseen", "others", "patterns", "blends", "noise"}
     outputs = first.model(SMALL.images.unseen)
     assert outputs.isfinite().all()
-    assert first.found.verdict in {"identity", "edge detector", "constant", "noise", "none"}
+    assert first.measured.behaviour in {"identity", "edge detector", "constant", "noise", "none"}
+
+
+def test_runs_stored_when_the_behaviour_was_called_a_verdict_are_still_read():
+    findings = run_identity_task(dataclasses.replace(SMALL, steps=2, stop_below=None)).findings
+    tree, arrays = encode(findings)
+    tree["fields"]["verdict"] = tree["fields"].pop("behaviour")
+    assert decode(tree, arrays).behaviour == findings.behaviour
+
+
+def test_initial_findings_are_those_of_the_network_before_training():
+    initial = initial_findings(SMALL)
+    weights = SMALL.build().state_dict()
+    assert all(torch.equal(initial.weights[name], weight) for name, weight in weights.items())
+    assert (
+        initial.scores["unseen"].means["identity"]
+        == initial.untrained
+        == run_identity_task(SMALL).measured.untrained
+    )
+    assert initial.loss > run_identity_task(SMALL).measured.loss
 
 
 @pytest.mark.parametrize("family", ["cnn", "fcn", "linear_fcn", "residual_fcn"])
 def test_every_family_trains_on_one_two_and_all_images(family):
     for examples in (1, 2, None):
         task = dataclasses.replace(SMALL, family=family, examples=examples, steps=3, stop_below=None)
-        assert run_identity_task(task).found.steps == 3
+        assert run_identity_task(task).measured.steps == 3
 
 
 def test_a_diverging_run_is_caught_and_said_and_the_others_go_on(tmp_path):
@@ -44,7 +64,7 @@ def test_a_diverging_run_is_caught_and_said_and_the_others_go_on(tmp_path):
     assert runs[1].findings is None
     assert "Lower `lr`" in runs[1].problem
     with pytest.raises(Diverged, match="The loss became"):
-        _ = runs[1].found
+        _ = runs[1].measured
 
 
 def test_weights_that_blow_up_at_the_very_last_step_count_as_diverged():
@@ -92,7 +112,7 @@ def test_the_closed_form_is_where_gradient_descent_ends(family, bias, n):
 def test_only_one_layer_trained_by_gradient_descent_uses_the_closed_form():
     one = dataclasses.replace(SMALL, depth=1, optimiser="sgd")
     assert one.is_least_squares
-    assert run_identity_task(one).found.steps == 0
+    assert run_identity_task(one).measured.steps == 0
     assert not SMALL.is_least_squares
     assert not dataclasses.replace(one, optimiser="adam").is_least_squares
     assert not dataclasses.replace(one, family="residual_fcn").is_least_squares

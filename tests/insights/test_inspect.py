@@ -7,14 +7,17 @@ import sys
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations, prune
 
 import firstlight
 from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import ansatz_tour, fresh_initial, inspect
+from firstlight.insights import fresh_initial, inspect
+from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.report import Page, ansatz_sections, inspection_page, render
+from firstlight.tour import run_ansatz_tour
 
 
 def network(seed=0, **options):
@@ -39,13 +42,13 @@ def test_an_inspection_holds_every_part_and_makes_a_page(photos):
     assert len(found.ansatz.pair(TRAINED)) == len(found.ansatz.pair(INITIAL)) == 4
     assert [one.kind for one in found.eigenvectors] == ["features", "gradients"]
     assert [one.name for one in found.maps] == ["0", "3", "6"]
-    assert not found.is_own_start
+    assert not found.has_own_initial
     page = inspection_page(found)
     assert isinstance(page, Page)
     text = render(page)
     for words in (
         "Do the filters follow the gradients?",
-        "null: gradients turned at random",
+        "null, trained: gradients turned at random",
         "fast look",
         "±",
     ):
@@ -102,8 +105,54 @@ def test_a_fresh_twin_is_new_everywhere_and_the_same_for_one_seed():
             assert torch.equal(twin.get_parameter(name), again.get_parameter(name))
 
 
+class Doubled(nn.Module):
+    """A parametrisation without an inverse."""
+
+    def forward(self, weight):
+        return 2 * weight
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize(
+    "normalise",
+    [
+        parametrizations.weight_norm,
+        parametrizations.spectral_norm,
+        torch.nn.utils.weight_norm,
+        torch.nn.utils.spectral_norm,
+        lambda layer: prune.random_unstructured(layer, "weight", amount=0.3),
+    ],
+    ids=["weight norm", "spectral norm", "old weight norm", "old spectral norm", "pruned"],
+)
+def test_a_fresh_initial_draws_weights_behind_a_normalisation_too(normalise, train):
+    model = nn.Sequential(normalise(nn.Conv2d(3, 8, 3)), nn.Flatten(), nn.Linear(128, 2)).train(train)
+    images = torch.rand(4, 3, 6, 6)
+    model(images).sum().backward()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    initial = fresh_initial(model, seed=1)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    trained, fresh, again = (
+        patch_agop(one, images)["0"].filters for one in (model, initial, fresh_initial(model, seed=1))
+    )
+    assert float((trained - fresh).norm() / fresh.norm()) > 0.5
+    assert torch.equal(fresh, again)
+    if normalise in (parametrizations.spectral_norm, torch.nn.utils.spectral_norm):
+        # singular vectors of the trained weight would give another norm to the new one
+        assert float(torch.linalg.svdvals(fresh[0])[0]) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_parametrisation_without_inverse_is_refused_by_name():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3))
+    torch.nn.utils.parametrize.register_parametrization(model[0], "weight", Doubled())
+    with pytest.raises(
+        InvalidInput, match="the weight of layer '0' cannot be drawn anew: Doubled has no inverse"
+    ):
+        fresh_initial(model)
+
+
 def test_the_part_of_the_tour_makes_sections(photos):
-    found = ansatz_tour(network(1), network(0), photos)
+    found = run_ansatz_tour(network(1), network(0), photos)
     titles = [section.title for section in ansatz_sections(found)]
     assert titles == [
         "Do the filters follow the gradients?",

@@ -8,14 +8,15 @@ from firstlight.insights import (
     early_stopping_by_band,
     label_suspicion,
     order_report,
-    run_order_tour,
     separation,
 )
 from firstlight.maths import ranks
 from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
 from firstlight.models import ModelSpec
 from firstlight.report import Page, order_sections, render
+from firstlight.tour import run_order_tour
 from firstlight.training import Recipe, train_ensemble
+from reference.data_files import write_class_folders
 
 
 def clusters(n=120, wrong=0.05):
@@ -131,3 +132,28 @@ def test_the_order_tour_keeps_its_budget_and_becomes_a_page():
     alone = run_order_tour(data.load("photos", n=40), minutes=1e-6, n_images=20)
     assert "1 networks, 1 epochs" in alone.recipe
     assert "too few networks" in order_sections(alone)[1].answer
+
+
+def test_images_of_the_tour_are_those_of_the_caller():
+    # a sample is drawn inside: its own numbering must not leak out
+    train = data.load("photos", split="train", n=120, seed=3)
+    tour = run_order_tour(train, minutes=0.01, n_networks=1, n_images=60, seed=0)
+    for shown in (tour.report.earliest, tour.report.latest, tour.report.suspects):
+        assert torch.equal(shown.images, train.x[shown.index])
+        assert shown.labels == tuple(train.classes[int(y)] for y in train.y[shown.index])
+        everything = data.load("photos", split="train", seed=3)
+        assert torch.equal(shown.images, everything.x[shown.position])
+    assert torch.equal(
+        tour.report.scores.argmax(), (tour.index == tour.report.earliest.index[0]).nonzero()[0, 0]
+    )
+
+
+def test_suspects_name_their_files(tmp_path):
+    write_class_folders(tmp_path, {"cat": 12, "dog": 12}, size=(16, 16))
+    train = data.load(str(tmp_path), n=20, seed=1)
+    tour = run_order_tour(train, minutes=0.01, n_networks=1, n_images=16, seed=0)
+    shown = tour.report.suspects
+    assert shown.files == tuple(train.files[i] for i in shown.index.tolist())
+    assert all(file.split("/")[-2] == label for file, label in zip(shown.files, shown.labels, strict=True))
+    page = render(Page(title="t", lead=(), sections=order_sections(tour)))
+    assert shown.files[0].split("/")[-1] in page

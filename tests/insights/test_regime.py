@@ -10,8 +10,8 @@ from torch import nn
 from firstlight import models, training
 from firstlight.core.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import inspect, regime, regime_figure
-from firstlight.report import inspection_page, render
+from firstlight.insights import inspect, regime
+from firstlight.report import inspection_page, regime_figure, render
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,9 @@ def trained(photos, *, lr, epochs, width=1):
 def test_a_network_that_was_not_trained_is_exactly_lazy(photos):
     found = regime(network(), photos, initial=network(), n_kernel=12, n_fit=10, show=False)
     assert (found.score, found.null, found.movement) == (0.0, 0.0, 0.0)
-    assert found.verdict == "lazy"
+    assert found.kind == "lazy"
     assert found.expansion_accuracy == found.accuracy
-    assert found.stranger.distance > 0
+    assert found.unrelated.distance > 0
     assert found.n_fit == 10
     assert math.isfinite(found.linear_accuracy)
 
@@ -51,8 +51,8 @@ def test_small_steps_of_a_wide_network_are_lazy_and_long_training_of_a_narrow_on
     learned = regime(
         trained(photos, lr=0.05, epochs=15), photos, initial=network(), n_kernel=12, n_fit=0, show=False
     )
-    assert lazy.verdict == "lazy"
-    assert learned.verdict == "feature learning"
+    assert lazy.kind == "lazy"
+    assert learned.kind == "feature learning"
     assert learned.score > learned.null
     assert learned.movement > lazy.movement
     assert {change.name for change in learned.changes} == {"conv1", "conv2", "fc1", "fc2", "fc3"}

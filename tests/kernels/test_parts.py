@@ -1,5 +1,7 @@
 """Matrices made part by part equal those made at once, and go on after an interruption."""
 
+import random
+
 import pytest
 import torch
 
@@ -29,10 +31,10 @@ def test_a_stopped_matrix_goes_on_with_the_parts_that_are_missing(tmp_path, monk
     gram_in_parts(x, kernel=kernel, folder=tmp_path, part=8, n_jobs=1)
     kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert len(kept) == 6
-    (tmp_path / "part-0-8.npy").unlink()
+    (tmp_path / "part-0-8.safetensors").unlink()
     again = gram_in_parts(x, kernel=kernel, folder=tmp_path, part=8, n_jobs=1)
     changed = {p.name for p in tmp_path.iterdir() if kept[p.name] != p.stat().st_mtime_ns}
-    assert changed == {"part-0-8.npy"}
+    assert changed == {"part-0-8.safetensors"}
     assert torch.allclose(again, gram(x, kernel=kernel), rtol=1e-6)
 
 
@@ -61,3 +63,32 @@ def test_bad_input_is_refused_before_anything_is_written(tmp_path):
     with pytest.raises(InvalidInput, match="`part`"):
         gram_in_parts(images(4), kernel=ConvKernel(depth=1), folder=tmp_path / "new", part=0)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_flipped_bit_in_a_part_is_noticed_and_the_part_computed_again(tmp_path):
+    x, kernel, rng = images(12), ConvKernel(depth=1), random.Random(0)
+    whole = gram_in_parts(x, kernel=kernel, folder=tmp_path, part=8, n_jobs=1)
+    for _ in range(5):
+        for file in tmp_path.iterdir():
+            raw = bytearray(file.read_bytes())
+            raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+            file.write_bytes(raw)
+        assert torch.equal(gram_in_parts(x, kernel=kernel, folder=tmp_path, part=8, n_jobs=1), whole)
+
+
+@pytest.mark.parametrize("change", ["kernel", "images", "metric", "place"])
+def test_parts_of_another_matrix_are_refused(tmp_path, change):
+    x, kernel, metric = images(12), ConvKernel(depth=1), None
+    gram_in_parts(x, kernel=kernel, folder=tmp_path, part=8, n_jobs=1)
+    if change == "kernel":
+        kernel = ConvKernel(depth=2)
+    elif change == "images":
+        x = images(12, seed=1)
+    elif change == "metric":
+        metric = torch.eye(18).double() / 2
+    else:
+        (tmp_path / "part-0-0.safetensors").rename(tmp_path / "part-8-8.safetensors")
+        gram_in_parts(x[:8], kernel=kernel, folder=tmp_path / "again", part=8, n_jobs=1)
+        (tmp_path / "again" / "part-0-0.safetensors").rename(tmp_path / "part-0-0.safetensors")
+    with pytest.raises(InvalidInput, match="parts of one matrix"):
+        gram_in_parts(x, kernel=kernel, metric=metric, folder=tmp_path, part=8, n_jobs=1)

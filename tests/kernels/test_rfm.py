@@ -41,6 +41,16 @@ def test_a_matrix_left_indefinite_by_rounding_is_solved_by_its_spectrum():
     assert torch.allclose(found[:2, 0], torch.tensor([1.0, 2.0], dtype=torch.float64), rtol=1e-6)
 
 
+def test_conjugate_gradients_serve_columns_of_any_size():
+    _, kernel, y = problem()
+    targets = torch.cat([1e6 * y[:, :1], 1e-6 * y[:, 1:], torch.zeros_like(y[:, :1])], dim=1)
+    ridge, tolerance = 1e-3, 1e-10
+    solution = conjugate_gradients(kernel, targets, ridge, rank=20, tolerance=tolerance)
+    residual = (kernel @ solution + ridge * solution - targets).norm(dim=0)
+    assert (residual[:2] <= 1.01 * tolerance * targets[:, :2].norm(dim=0)).all()
+    assert not solution[:, 2].any()
+
+
 def test_conjugate_gradients_say_so_when_they_do_not_arrive():
     _, kernel, y = problem()
     with pytest.raises(Diverged, match="`ridge`"):

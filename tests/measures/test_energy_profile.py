@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from firstlight import data, models
 from firstlight.core.errors import InvalidInput
 from firstlight.maths import PatchGeometry, extract_patches, patch_pca, pearson
+from firstlight.measures import first_layer
 from firstlight.measures.first_layer import (
     agreement,
     band_energy,
@@ -19,11 +20,10 @@ from firstlight.measures.first_layer import (
     first_convolution,
     frequency_reading,
     label_correlation,
-    profile_of,
     profiles_over_time,
-    windowed,
 )
-from reference.profiles import naive_label_correlation, naive_profile
+from firstlight.measures.first_layer.energy_profile import windowed
+from reference.profiles import naive_band_energy, naive_label_correlation, naive_profile
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_the_first_convolution_is_found_by_running_the_model(photos):
 
 def test_patches_are_those_that_the_layer_sees(photos):
     model = Hidden()
-    profile = profile_of(model, photos)
+    profile = first_layer.profile(model, photos)
     seen = extract_patches((photos.x - 0.4) / 0.2, profile.layer.geometry).flatten(0, 1).double()
     values, vectors = torch.linalg.eigh(torch.cov(seen.T, correction=0))
     assert torch.allclose(profile.pca.variances, values.flip(0), rtol=1e-5)
@@ -86,7 +86,7 @@ def test_patches_are_those_that_the_layer_sees(photos):
     ids=["depthwise", "dilated", "patch embedding", "reflect", "same"],
 )
 def test_every_kind_of_first_layer_has_a_profile(conv, photos):
-    profile = profile_of(nn.Sequential(conv, nn.Flatten()), photos)
+    profile = first_layer.profile(nn.Sequential(conv, nn.Flatten()), photos)
     c_in = conv.in_channels * conv.kernel_size[0] * conv.kernel_size[1]
     assert profile.energy.shape == (c_in,)
     total = conv.weight.detach().double().square().sum()
@@ -95,7 +95,7 @@ def test_every_kind_of_first_layer_has_a_profile(conv, photos):
 
 def test_one_channel_images_work():
     x = torch.rand(20, 1, 9, 9, generator=torch.Generator().manual_seed(0))
-    assert profile_of(nn.Conv2d(1, 4, 3), x).energy.shape == (9,)
+    assert first_layer.profile(nn.Conv2d(1, 4, 3), x).energy.shape == (9,)
 
 
 def test_the_model_is_left_as_it_was(photos):
@@ -103,7 +103,7 @@ def test_the_model_is_left_as_it_was(photos):
     model[1].eval()
     state = {k: v.clone() for k, v in model.state_dict().items()}
     modes = [m.training for m in model.modules()]
-    profile_of(model, photos)
+    first_layer.profile(model, photos)
     assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
     assert [m.training for m in model.modules()] == modes
     assert all(not m._forward_hooks and not m._forward_pre_hooks for m in model.modules())
@@ -123,29 +123,29 @@ def test_the_model_is_left_as_it_was(photos):
 )
 def test_what_has_no_profile_is_refused(model, message, photos):
     with pytest.raises(InvalidInput, match=message):
-        profile_of(model, photos)
+        first_layer.profile(model, photos)
 
 
 def test_subtracting_the_start_gives_the_profile_of_the_update(photos):
     start, end = models.build("small", seed=0), models.build("small", seed=0)
     update = 0.01 * draw(64, 3, 3, 3).float()
     end[0].weight.data += update
-    by_model = profile_of(end, photos, subtract=start)
-    by_weight = profile_of(end, photos, subtract=start[0].weight)
+    by_model = first_layer.profile(end, photos, subtract=start)
+    by_weight = first_layer.profile(end, photos, subtract=start[0].weight)
     assert torch.equal(by_model.energy, by_weight.energy)
     assert by_model.difference
     alone = energy_profile(update.flatten(1).double(), by_model.pca.basis)
     assert torch.allclose(by_model.energy, alone, rtol=1e-4)
     with pytest.raises(InvalidInput, match="has no profile"):
-        profile_of(start, photos, subtract=start)
+        first_layer.profile(start, photos, subtract=start)
     with pytest.raises(InvalidInput, match="must have the shape of the layer"):
-        profile_of(start, photos, subtract=torch.zeros(1, 3, 3, 3))
+        first_layer.profile(start, photos, subtract=torch.zeros(1, 3, 3, 3))
 
 
 def test_energies_within_unseparated_components_do_not_depend_on_their_rotation():
     """Isotropic noise has no preferred components: only the sum over them means anything."""
     x = torch.rand(40, 1, 12, 12, generator=torch.Generator().manual_seed(1))
-    profile = profile_of(nn.Conv2d(1, 4, 3), x)
+    profile = first_layer.profile(nn.Conv2d(1, 4, 3), x)
     assert profile.unseparated
     total = profile.block_energy.square().sum()
     assert total == pytest.approx(profile.energy.square().sum().item())
@@ -153,7 +153,7 @@ def test_energies_within_unseparated_components_do_not_depend_on_their_rotation(
 
 
 def test_a_window_keeps_energies_and_blocks(photos):
-    profile = profile_of(models.build("small"), photos)
+    profile = first_layer.profile(models.build("small"), photos)
     part = windowed(profile, first=3, last=10)
     assert torch.equal(part.energy, profile.energy[2:10])
     assert part.blocks[0][0] == 0
@@ -164,7 +164,7 @@ def test_a_window_keeps_energies_and_blocks(photos):
 
 def test_snapshots_give_profiles_over_time(photos):
     model = models.build("small")
-    profile = profile_of(model, photos)
+    profile = first_layer.profile(model, photos)
     weights = torch.stack([model[0].weight.detach(), 2 * model[0].weight.detach()])
     over = profiles_over_time(weights, profile)
     assert torch.allclose(over[1], 2 * profile.energy, rtol=1e-6)
@@ -174,7 +174,7 @@ def test_snapshots_give_profiles_over_time(photos):
 
 
 def test_agreement_has_its_nulls(photos):
-    a, b = (profile_of(models.build("small", seed=s), photos) for s in (0, 1))
+    a, b = (first_layer.profile(models.build("small", seed=s), photos) for s in (0, 1))
     same, other = agreement(a, a), agreement(a, b)
     assert same.value == pytest.approx(1.0)
     assert same.interval.low <= 1.0
@@ -182,13 +182,13 @@ def test_agreement_has_its_nulls(photos):
     assert other.band == pytest.approx(2 / math.sqrt(26))
     assert other.chance.draws.abs().mean() < 0.4
     assert abs(other.with_random[0]) < 1
-    c = profile_of(nn.Conv2d(3, 4, 5), photos)
+    c = first_layer.profile(nn.Conv2d(3, 4, 5), photos)
     with pytest.raises(InvalidInput, match="27 and 75"):
         agreement(a, c)
 
 
 def test_consistency_adds_the_controls_as_rows(photos):
-    profiles = {f"seed {s}": profile_of(models.build("small", seed=s), photos) for s in range(3)}
+    profiles = {f"seed {s}": first_layer.profile(models.build("small", seed=s), photos) for s in range(3)}
     found = consistency(profiles)
     assert found.names[-2:] == ("random filters", "root of variances")
     assert found.matrix.shape == (5, 5)
@@ -225,10 +225,56 @@ def test_a_zero_patch_has_no_orientation_and_no_power():
 
 
 def test_components_of_photographs_run_from_coarse_to_fine(photos):
-    profile = profile_of(models.build("small"), photos)
+    profile = first_layer.profile(models.build("small"), photos)
     radius = component_frequencies(profile).radius
     assert radius[:5].mean() < radius[-5:].mean()
     assert band_energy(profile).sum() == pytest.approx(1.0)
+
+
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(1, 2), st.integers(1, 3), st.integers(2, 4)),
+    edges=st.sampled_from([(1 / 6, 1 / 3), (0.25,), (0.1, 0.3, 0.5)]),
+    seed=st.integers(0, 50),
+)
+@settings(max_examples=12, deadline=None)
+def test_band_energy_equals_the_spectrum_of_the_filters(shape, edges, seed):
+    k, c, h, w = shape
+    conv = nn.Conv2d(c, k, (h, w))
+    conv.weight.data = draw(k, c, h, w, seed=seed).float()
+    images = torch.rand(30, c, 9, 9, generator=torch.Generator().manual_seed(seed))
+    shares = band_energy(profile(conv, images), edges=edges)
+    filters = conv.weight.detach().double()
+    grid = 24
+    expected, largest = naive_band_energy(filters.tolist(), edges, grid)
+    total = float(filters.square().sum())
+    # Parseval: the grid is finer than the patch, so the sum over it is the integral, up to rounding
+    assert sum(expected) == pytest.approx(total, rel=1e-9)
+    assert shares.sum() == pytest.approx(1.0, rel=1e-12)
+    # the grid errs only in the cells that a circle cuts: fewer than 8 (R grid + 1) for each circle
+    bound = sum(8 * (edge * grid + 1) for edge in edges) / grid**2 * largest / total
+    assert (shares - torch.tensor(expected).double() / total).abs().max() <= bound
+
+
+def test_band_energy_counts_the_cross_terms_between_components():
+    """Two components of equal frequency whose sum is an impulse: flat spectrum, not that of either one."""
+    conv = nn.Conv2d(1, 1, 3, bias=False)
+    conv.weight.data = torch.zeros(1, 1, 3, 3)
+    conv.weight.data[0, 0, 1, 1] = 1
+    steps = torch.cumsum(draw(60, 1, 12, 12), 3).float()
+    shares = band_energy(profile(conv, steps))
+    # the spectrum of an impulse is constant, so the shares are the areas of the rings in the unit square
+    areas = torch.tensor([math.pi / 36, math.pi / 9 - math.pi / 36, 1 - math.pi / 9]).double()
+    assert torch.allclose(shares, areas, atol=1e-6)
+    turned = profile(conv, steps)
+    assert torch.allclose(band_energy(windowed(turned, first=1, last=9)), shares, atol=1e-9)
+    part = windowed(turned, first=1, last=2)
+    projected = part.filters @ part.pca.basis @ part.pca.basis.mT
+    weighted = frequency_reading(projected.reshape(1, 1, 3, 3)).bands[0]
+    assert torch.allclose(band_energy(part), weighted, atol=1e-9)
+    with pytest.raises(InvalidInput, match="`edges` must rise"):
+        band_energy(turned, edges=(0.3, 0.2))
+    with pytest.raises(InvalidInput, match="`edges` must rise"):
+        band_energy(turned, edges=(0.3, 0.6))
 
 
 @given(n=st.integers(4, 12), seed=st.integers(0, 50))
@@ -260,7 +306,7 @@ def test_resnet50_with_imagenet_weights_prefers_middle_frequencies():
         pytest.skip(str(reason))
     photographs = data.load("photos", split="train", n=300, seed=0).x
     images = F.interpolate(photographs, size=64, mode="bilinear")
-    profile = profile_of(model, models.resnet50_normalised(images))
+    profile = first_layer.profile(model, models.resnet50_normalised(images))
     assert profile.energy.shape == (147,)
     thirds = [part.mean().item() for part in profile.energy.tensor_split(3)]
     controls = profile.controls()

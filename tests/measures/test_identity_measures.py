@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight import measures, models
+from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import sobel_magnitude
+from firstlight.measures import identity as measures
 from reference import identity as naive
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
@@ -84,7 +85,7 @@ def test_sobel_magnitude_equals_the_definition(h, w, seed):
     ],
 )
 def test_verdict_follows_the_documented_thresholds(numbers, word):
-    assert measures.verdict(**numbers) == word
+    assert measures.behaviour(**numbers) == word
 
 
 def test_an_edge_filter_follows_edges_and_the_identity_does_not():

@@ -200,9 +200,9 @@ def test_named_outputs_images_as_outputs_and_single_scores():
     model, x = seeded(Pair), images()
     with pytest.raises(InvalidInput, match="dictionary with 'map', 'score'"):
         ntk_gram(model, x)
-    assert ntk_gram(model, x, outputs="full", output="map", show=False).shape == (72, 72)
-    score = ntk_gram(model, x, outputs="full", output="score", show=False)
-    assert torch.equal(score, ntk_gram(model, x, output="score", outputs=0, show=False))
+    assert ntk_gram(model, x, outputs="full", output_part="map", show=False).shape == (72, 72)
+    score = ntk_gram(model, x, outputs="full", output_part="score", show=False)
+    assert torch.equal(score, ntk_gram(model, x, output_part="score", outputs=0, show=False))
 
 
 def test_single_precision_comes_close_and_the_model_is_left_as_it_was():

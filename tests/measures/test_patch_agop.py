@@ -189,15 +189,15 @@ class Several(nn.Module):
 def test_the_user_names_the_output_of_a_dictionary_or_tuple():
     x = images()
     model = seeded(lambda: Several(dict))
-    found = agrees(model, x, output="two", pick=lambda result: result["two"])
+    found = agrees(model, x, output_part="two", pick=lambda result: result["two"])
     assert "no gradient reaches it" in found.skipped["one"]
     with pytest.raises(InvalidInput, match="dictionary with 'one', 'two'"):
         patch_agop(model, x)
-    with pytest.raises(InvalidInput, match="'three' must name"):
-        patch_agop(model, x, output="three")
+    with pytest.raises(InvalidInput, match=r"`output_part` must name .* got 'three'"):
+        patch_agop(model, x, output_part="three")
     pair = seeded(lambda: Several(lambda parts: tuple(parts.values())))
-    agrees(pair, x, output=1, pick=lambda result: result[1])
-    agrees(pair, x, output=lambda result: result[0] * 2, pick=lambda result: result[0] * 2)
+    agrees(pair, x, output_part=1, pick=lambda result: result[1])
+    agrees(pair, x, output_part=lambda result: result[0] * 2, pick=lambda result: result[0] * 2)
     with pytest.raises(InvalidInput, match="tuple of 2"):
         patch_agop(pair, x)
 
@@ -284,16 +284,13 @@ def test_the_model_is_left_as_it_was_also_when_the_data_raise(fails):
 def test_what_cannot_be_right_is_refused_by_layer_name():
     x = images()
 
-    class Standardised(nn.Conv2d):
+    class ByHand(nn.Linear):
         def forward(self, x):
-            weight = self.weight - self.weight.mean()
-            return functional.conv2d(x, weight, self.bias)
+            return x @ self.weight.T
 
-    strange = seeded(
-        lambda: nn.Sequential(Standardised(3, 4, 3), nn.Conv2d(4, 2, 3), nn.Flatten(), nn.Linear(12, 3))
-    )
-    assert "something else" in patch_agop(strange, x).skipped["0"]
-    with pytest.raises(InvalidInput, match="layer '0' cannot be measured: Standardised"):
+    strange = seeded(lambda: nn.Sequential(ByHand(6, 6), nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(40, 3)))
+    assert "ByHand applies no convolution" in patch_agop(strange, x).skipped["0"]
+    with pytest.raises(InvalidInput, match="layer '0' cannot be measured: no convolution or linear map"):
         patch_agop(strange, x, layers=["0"])
     with pytest.raises(InvalidInput, match=r"layer '2' must be a convolution.*it is Flatten"):
         patch_agop(strange, x, layers=["2"])
@@ -350,8 +347,8 @@ def test_bad_input_is_refused_in_one_line():
         values.data.fill_(1.7e308)
     with pytest.raises(InvalidInput, match="returned NaN or infinite outputs"):
         patch_agop(loud, images(), layers="convolutions")
-    with pytest.raises(InvalidInput, match="`outputs` must be"):
-        patch_agop(model, images(), outputs="some")
+    with pytest.raises(InvalidInput, match="`output_sum` must be"):
+        patch_agop(model, images(), output_sum="some")
     with pytest.raises(InvalidInput, match="`n_images` must be at least 1"):
         patch_agop(model, images(), n_images=0)
     with pytest.raises(InvalidInput, match="has none"):
@@ -368,14 +365,14 @@ def wide(features=9, outputs=50):
 
 
 def test_an_exact_sum_needs_no_more_passes_than_the_last_layer_has_inputs():
-    found = agrees(wide(), images(), outputs="exact")
+    found = agrees(wide(), images(), output_sum="exact")
     assert (found.n_passes, found.n_outputs, found.is_exact) == (9, 50, True)
     assert found["6"].is_output
 
 
 def test_many_outputs_are_estimated_without_bias_and_better_than_by_signs_alone():
     model, x = wide(features=40, outputs=60), images(4)
-    exact = patch_agop(model, x, outputs="exact")["0"].agop
+    exact = patch_agop(model, x, output_sum="exact")["0"].agop
     draws = torch.stack([patch_agop(model, x, seed=s)["0"].agop for s in range(60)])
     spread = draws.std(0) / len(draws) ** 0.5
     # the mean of 60 unbiased draws: entries are correlated, so bound the whole by its expected size

@@ -41,7 +41,7 @@ def test_weights_are_cut_out_of_the_joined_shards(tmp_path):
     [
         (lambda f: (f / "s2.bin").unlink(), "shard 's2.bin'"),
         (lambda f: (f / "s2.bin").write_bytes(b"1234567"), "end within"),
-        (lambda f: (f / "s2.bin").open("ab").write(b"1234"), "the manifest speaks of 60"),
+        (lambda f: (f / "s2.bin").open("ab").write(b"1234"), "the manifest lists 60"),
         (lambda f: (f / "model.json").unlink(), "has no model.json"),
         (lambda f: (f / "model.json").write_text("{"), "manifest is broken"),
         (lambda f: (f / "model.json").write_text("{}"), "manifest is broken"),

@@ -1,163 +1,255 @@
-"""Weights from files: what fits is loaded, everything else is refused in words."""
+"""One way to load a model: our names, other packages, the user's code, any layout of checkpoint."""
 
-import contextlib
-import os
-import pickle
+import re
+import sys
+import types
+import warnings
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from safetensors.torch import save_file
+from torch import nn
 
+import firstlight
 from firstlight import models
 from firstlight.core.errors import InvalidInput
+from firstlight.models import WeightsMismatch
+from firstlight.models.wrappers import unwrapped
 
 
-def network(seed=0, **options):
-    return models.build("small", shape=(1, 8, 8), width=0.25, batch_norm=True, seed=seed, **options)
+@pytest.fixture
+def saved(tmp_path):
+    """A LeNet of three classes and the file of its weights."""
+    model = models.build("lenet", classes=3, seed=1)
+    path = tmp_path / "lenet.pt"
+    torch.save(model.state_dict(), path)
+    return model, path
 
 
 def same(a, b):
-    return all(
-        torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+    mine, theirs = a.state_dict(), b.state_dict()
+    return mine.keys() == theirs.keys() and all(torch.equal(mine[k], theirs[k]) for k in mine)
+
+
+def lenet():
+    return models.build("lenet", classes=3)
+
+
+def test_an_architecture_gets_as_many_outputs_as_the_checkpoint_has(saved):
+    model, path = saved
+    loaded = firstlight.load_model(path, architecture="lenet")
+    assert same(loaded, model)
+    assert not loaded.training
+
+
+def test_a_stated_number_of_classes_is_not_overruled(saved):
+    with pytest.raises(WeightsMismatch) as caught:
+        firstlight.load_model(saved[1], architecture="lenet", classes=5)
+    assert caught.value.saved_classes == 3
+    assert caught.value.missing == ()
+    (shapes,) = {shapes for name, shapes in caught.value.reshaped.items() if name.endswith("weight")}
+    assert (shapes[0][0], shapes[1][0]) == (3, 5)
+
+
+def test_options_reach_the_architecture(tmp_path):
+    model = models.build("lenet", width=2)
+    torch.save(model.state_dict(), tmp_path / "w.pt")
+    assert same(firstlight.load_model(tmp_path / "w.pt", architecture="lenet", options={"width": 2}), model)
+    with pytest.raises(WeightsMismatch) as caught:
+        firstlight.load_model(tmp_path / "w.pt", architecture="lenet")
+    assert caught.value.saved_classes is None
+
+
+def test_code_of_the_users_own_is_called_or_imported(saved, tmp_path, monkeypatch):
+    model, path = saved
+    assert same(firstlight.load_model(path, factory=lenet), model)
+    (tmp_path / "networks_of_mine.py").write_text(
+        "from firstlight import models\n\ndef lenet():\n    return models.build('lenet', classes=3, seed=1)\n"
     )
-
-
-WRAPPINGS = {
-    "plain": lambda state: state,
-    "state_dict": lambda state: {"epoch": 3, "state_dict": state},
-    "model": lambda state: {"model": state, "optimiser": {"lr": 0.1}},
-    "data parallel": lambda state: {f"module.{k}": v for k, v in state.items()},
-    "nested": lambda state: {"state_dict": {f"model.module.{k}": v for k, v in state.items()}},
-    "compiled": lambda state: {f"_orig_mod.{k}": v for k, v in state.items()},
-}
-
-
-@pytest.mark.parametrize("wrapping", WRAPPINGS)
-def test_torch_checkpoints_load_whatever_wraps_them(tmp_path, wrapping):
-    saved, target = network(1), network(2)
-    torch.save(WRAPPINGS[wrapping](saved.state_dict()), tmp_path / "weights.pt")
-    assert models.load_weights(target, tmp_path / "weights.pt") is target
-    assert same(saved, target)
-
-
-@pytest.mark.parametrize("prefix", ["", "module."])
-def test_safetensors_load(tmp_path, prefix):
-    saved, target = network(1), network(2)
-    save_file({prefix + k: v for k, v in saved.state_dict().items()}, tmp_path / "w.safetensors")
-    models.load_weights(target, str(tmp_path / "w.safetensors"))
-    assert same(saved, target)
-
-
-def test_counters_of_batch_norm_may_be_absent(tmp_path):
-    saved, target = network(1), network(2)
-    old = {k: v for k, v in saved.state_dict().items() if not k.endswith("num_batches_tracked")}
-    torch.save(old, tmp_path / "w.pt")
-    models.load_weights(target, tmp_path / "w.pt")
-    assert same(saved, target)
-
-
-def test_a_prefix_the_architecture_has_itself_is_kept(tmp_path):
-    class Wrapped(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = torch.nn.Linear(2, 3)
-
-    saved, target = Wrapped(), Wrapped()
-    torch.save(saved.state_dict(), tmp_path / "w.pt")
-    models.load_weights(target, tmp_path / "w.pt")
-    assert same(saved, target)
-
-
-def refused(path, match, target=None):
-    target = target or network(2)
-    before = [t.clone() for t in target.state_dict().values()]
-    with pytest.raises(InvalidInput, match=match):
-        models.load_weights(target, path)
-    assert all(torch.equal(a, b) for a, b in zip(before, target.state_dict().values(), strict=True))
-
-
-def test_wrong_architecture_names_the_first_keys(tmp_path):
-    torch.save(models.build("lenet", shape=(1, 28, 28)).state_dict(), tmp_path / "w.pt")
-    refused(tmp_path / "w.pt", r"does not fit.*missing: 0\.weight.*unexpected: conv1\.weight")
-
-
-def test_wrong_number_of_classes_shows_both_shapes(tmp_path):
-    torch.save(network(classes=3).state_dict(), tmp_path / "w.pt")
-    refused(tmp_path / "w.pt", r"2 of another shape: 13\.weight \(3, 16\) instead of \(10, 16\)")
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e300])
-def test_weights_that_are_not_numbers_are_refused(tmp_path, bad):
-    state = network(1).double().state_dict()
-    state["0.weight"][0, 0, 0, 0] = bad
-    torch.save(state, tmp_path / "w.pt")
-    refused(tmp_path / "w.pt", "NaN or infinite weights in '0.weight'")
-
-
-def test_a_missing_file_is_refused(tmp_path):
-    refused(tmp_path / "none.pt", "No weights at")
-
-
-@pytest.mark.parametrize("content", [[1, 2], {}, {"a": 1}, torch.zeros(3)])
-def test_a_file_without_a_dictionary_of_tensors_is_refused(tmp_path, content):
-    torch.save(content, tmp_path / "w.pt")
-    refused(tmp_path / "w.pt", "must hold")
-
-
-def test_a_whole_pickled_model_is_refused(tmp_path):
-    torch.save(network(1), tmp_path / "w.pt")
-    refused(tmp_path / "w.pt", "never unpickled")
-
-
-class Trap:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
+    monkeypatch.chdir(tmp_path)
+    assert same(firstlight.load_model(path, factory="networks_of_mine:lenet"), model)
+    assert same(firstlight.load_model(factory="networks_of_mine:lenet"), model)
+    assert str(tmp_path) not in sys.path
 
 
 @pytest.mark.parametrize(
-    "save", [torch.save, lambda content, path: path.write_bytes(pickle.dumps(content, protocol=2))]
+    ("factory", "message"),
+    [
+        ("no_such_module:lenet", "cannot be imported"),
+        ("math:no_such_name", "cannot be imported"),
+        ("math", "module:function"),
+        ("math:pi", "must return a torch.nn.Module; it returned float"),
+        (dict, "dict must return a torch.nn.Module; it returned dict"),
+    ],
 )
-def test_code_in_a_checkpoint_is_never_run(tmp_path, save):
-    save({"0.weight": Trap(str(tmp_path / "sprung"))}, tmp_path / "w.pt")
-    refused(tmp_path / "w.pt", "never unpickled")
-    assert not (tmp_path / "sprung").exists()
+def test_code_that_builds_no_model_is_refused(factory, message):
+    with pytest.raises(InvalidInput, match=message):
+        firstlight.load_model(factory=factory)
 
 
-@pytest.fixture(scope="module")
-def intact(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("intact")
-    state = torch.nn.Linear(3, 2).state_dict()
-    save_file(state, folder / "w.safetensors")
-    torch.save(state, folder / "w.pt")
-    torch.save(state, folder / "old.pt", _use_new_zipfile_serialization=False)
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+def test_a_checkpoint_needs_one_model_and_an_architecture_needs_a_checkpoint(saved):
+    for both in ({}, {"architecture": "lenet", "factory": lenet}):
+        with pytest.raises(InvalidInput, match="either `architecture`"):
+            firstlight.load_model(saved[1], **both)
+    with pytest.raises(InvalidInput, match="'lenet' needs a checkpoint"):
+        firstlight.load_model(architecture="lenet")
 
 
-@settings(max_examples=60)
-@pytest.mark.filterwarnings("ignore:Detected pickle protocol")
-@given(
-    name=st.sampled_from(["w.safetensors", "w.pt", "old.pt"]),
-    cut=st.floats(0, 1),
-    place=st.floats(0, 1),
-    byte=st.integers(0, 255),
-    mode=st.sampled_from(["cut", "flip"]),
-)
-def test_a_damaged_file_gives_one_clear_error_or_loads(
-    tmp_path_factory, intact, name, cut, place, byte, mode
-):
-    content = bytearray(intact[name])
-    if mode == "cut":
-        content = content[: int(cut * len(content))]
-    else:
-        content[min(int(place * len(content)), len(content) - 1)] = byte
-    path = tmp_path_factory.mktemp("damaged") / name
-    path.write_bytes(bytes(content))
-    target = torch.nn.Linear(3, 2)
-    with contextlib.suppress(InvalidInput):
-        models.load_weights(target, path)
-    assert all(p.isfinite().all() for p in target.parameters())
+def test_names_of_our_own_are_checked(saved):
+    with pytest.raises(InvalidInput, match="Did you mean 'lenet'"):
+        firstlight.load_model(saved[1], architecture="lenett")
+
+
+def test_the_model_inside_compile_and_data_parallel_is_taken(saved):
+    model, path = saved
+    wrapped = nn.DataParallel(torch.compile(lenet()))
+    assert isinstance(unwrapped(wrapped), type(model))
+    assert unwrapped(model) is model
+    loaded = firstlight.load_model(path, factory=lambda: torch.compile(lenet()))
+    assert type(loaded) is type(model)
+    assert same(loaded, model)
+
+
+def average(model):
+    return torch.optim.swa_utils.AveragedModel(model).state_dict()
+
+
+class Wrapper(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.m = inner
+
+
+LAYOUTS = {
+    "backbone prefix": lambda m: {f"backbone.{k}": v for k, v in m.state_dict().items()},
+    "one-letter prefix": lambda m: Wrapper(m).state_dict(),
+    "model_state": lambda m: {"epoch": 3, "model_state": m.state_dict()},
+    "ema only": lambda m: {"ema": {"module": m.state_dict(), "decay": 0.99}},
+    "averaged model": average,
+    "compiled parts": lambda m: {
+        f"module.{k.replace('.', '._orig_mod.', 1)}": v for k, v in m.state_dict().items()
+    },
+    "lightning": lambda m: {
+        "pytorch-lightning_version": "2.4.0",
+        "epoch": 1,
+        "hyper_parameters": {"lr": 0.1},
+        "optimizer_states": [{"state": {0: {"exp_avg": torch.zeros(3)}}}],
+        "state_dict": {
+            **{f"model.{k}": v for k, v in m.state_dict().items()},
+            "criterion.weight": torch.ones(3),
+        },
+    },
+    "model and optimiser with tensors": lambda m: {
+        "network": m.state_dict(),
+        "optimiser": {"momentum": {"buffer": torch.zeros(2)}},
+        "step": torch.tensor(3),
+    },
+    "the same weights twice": lambda m: {"model": m.state_dict(), "best": m.state_dict()},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weights_are_found_in_any_layout(tmp_path, layout):
+    model = models.build("lenet", classes=3, seed=1)
+    torch.save(LAYOUTS[layout](model), tmp_path / "w.pt")
+    assert same(firstlight.load_model(tmp_path / "w.pt", architecture="lenet"), model)
+
+
+def test_weights_of_what_the_model_wraps_fit_the_wrapper(saved):
+    model, path = saved
+    loaded = firstlight.load_model(path, factory=lambda: Wrapper(lenet()))
+    assert same(loaded.m, model)
+
+
+def test_two_sets_of_weights_are_never_chosen_between_in_silence(tmp_path):
+    trained, averaged = (models.build("lenet", classes=3, seed=seed) for seed in (1, 2))
+    path = tmp_path / "w.pt"
+    torch.save({"model": trained.state_dict(), "ema": {"module": averaged.state_dict()}}, path)
+    with pytest.raises(InvalidInput, match=r"several sets of weights .* 'model', 'ema/module'\. .* `entry`"):
+        firstlight.load_model(path, architecture="lenet")
+    assert same(firstlight.load_model(path, architecture="lenet", entry="ema"), averaged)
+    assert same(firstlight.load_model(path, architecture="lenet", entry="model"), trained)
+    with pytest.raises(InvalidInput, match="has no entry 'emma'"):
+        firstlight.load_model(path, architecture="lenet", entry="emma")
+
+
+def programs(folder):
+    model = lenet().eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(model, torch.zeros(1, 3, 32, 32)).save(folder / "traced.pt")
+        torch.export.save(torch.export.export(model, (torch.zeros(1, 3, 32, 32),)), folder / "program.pt2")
+    torch.save(model, folder / "whole.pt")
+    return {"traced.pt": "TorchScript", "program.pt2": "exported program", "whole.pt": "never unpickled"}
+
+
+def test_programs_and_pickled_models_are_refused_without_advice_to_switch_safety_off(tmp_path):
+    for name, words in programs(tmp_path).items():
+        with pytest.raises(InvalidInput, match=words) as caught:
+            firstlight.load_model(tmp_path / name, architecture="lenet")
+        assert "weights_only" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_advice_for_programs_leads_to_weights_that_load(tmp_path):
+    programs(tmp_path)
+    for name in ("traced.pt", "program.pt2"):
+        with pytest.raises(InvalidInput) as caught:
+            firstlight.load_model(tmp_path / name, architecture="lenet")
+        (advice,) = re.findall(r"torch\.save\((.*?), 'weights\.pt'\)", str(caught.value))
+        weights = eval(advice, {"torch": torch, "path": tmp_path / name})
+        torch.save(weights, tmp_path / "weights.pt")
+        assert same(firstlight.load_model(tmp_path / "weights.pt", architecture="lenet"), lenet())
+
+
+def fake_package(monkeypatch, name, **functions):
+    module = types.ModuleType(name)
+    for function_name, function in functions.items():
+        setattr(module, function_name, function)
+    for index, _ in enumerate(parts := name.split(".")):
+        monkeypatch.setitem(sys.modules, ".".join(parts[: index + 1]), types.ModuleType(parts[index]))
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_a_model_of_timm_is_built_with_or_without_its_own_weights(saved, monkeypatch):
+    # timm imports torchvision, which does not import beside this build of torch
+    model, path = saved
+    asked = []
+
+    def create_model(name, *, pretrained, num_classes=1000, **options):
+        asked.append((name, pretrained, num_classes, options))
+        return models.build("lenet", classes=num_classes)
+
+    fake_package(monkeypatch, "timm", create_model=create_model)
+    loaded = firstlight.load_model(path, architecture="timm:lenet", options={"drop_rate": 0.1})
+    assert same(loaded, model)
+    assert asked == [("lenet", False, 1000, {"drop_rate": 0.1}), ("lenet", False, 3, {"drop_rate": 0.1})]
+    firstlight.load_model(architecture="timm:lenet")
+    assert asked[-1] == ("lenet", True, 1000, {})
+
+
+def test_a_name_that_another_package_does_not_know_gives_one_line(monkeypatch):
+    def get_model(name, **options):
+        raise ValueError(f"Unknown model {name}\nand more")
+
+    fake_package(monkeypatch, "torchvision.models", get_model=get_model)
+    with pytest.raises(InvalidInput, match="torchvision cannot build 'x': Unknown model x") as caught:
+        firstlight.load_model(architecture="torchvision:x")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("package", ["timm", "torchvision", "hf"])
+def test_a_missing_package_is_named_with_how_to_get_it(package, monkeypatch):
+    module = {"hf": "transformers"}.get(package, package)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InvalidInput, match=f"{package}:x needs {module}, which cannot be imported") as caught:
+        firstlight.load_model(architecture=f"{package}:x")
+    if package != "hf":
+        assert "--no-deps" in str(caught.value)
+
+
+def test_the_pretrained_networks_know_which_pixels_they_expect():
+    network = models.PRETRAINED["resnet50_imagenet"]
+    x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    mean, std = (torch.tensor(v)[:, None, None] for v in (network.mean, network.std))
+    assert torch.equal((x - mean) / std, models.resnet50_normalised(x))

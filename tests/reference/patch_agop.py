@@ -90,3 +90,70 @@ def cosine(a, b):
 
 def pearson(a, b):
     return cosine(a - a.mean(), b - b.mean())
+
+
+def _pair(value):
+    return tuple(value) if isinstance(value, tuple | list) else (value, value)
+
+
+def _windows(x, weight, stride, padding, dilation, groups):
+    """Every patch that a call of `conv2d` sees, as n, positions, groups, group patch."""
+    (kh, kw), (sh, sw), (dh, dw) = weight.shape[2:], _pair(stride), _pair(dilation)
+    if padding == "same":
+        down, along = dh * (kh - 1), dw * (kw - 1)
+        sides = [along // 2, along - along // 2, down // 2, down - down // 2]
+    else:
+        rows, columns = (0, 0) if padding == "valid" else _pair(padding)
+        sides = [columns, columns, rows, rows]
+    x = functional.pad(x, sides)
+    tops = range(0, x.shape[2] - dh * (kh - 1), sh)
+    lefts = range(0, x.shape[3] - dw * (kw - 1), sw)
+    windows = [
+        x[:, :, t : t + dh * (kh - 1) + 1 : dh, a : a + dw * (kw - 1) + 1 : dw].reshape(len(x), groups, -1)
+        for t in tops
+        for a in lefts
+    ]
+    return torch.stack(windows, 1), (len(tops), len(lefts))
+
+
+class Calls:
+    """Stands in for PyTorch's own functions; remembers the weight and a change of the patches of each call."""
+
+    def __init__(self):
+        self.weights, self.leaves = [], []
+
+    def _output(self, patches, weight, bias):
+        change = torch.zeros_like(patches).requires_grad_()
+        self.weights.append(weight.detach().clone())
+        self.leaves.append(change)
+        groups = patches.shape[2]
+        rows = weight.reshape(groups, len(weight) // groups, -1)
+        values = torch.einsum("npgd,gkd->npgk", patches + change, rows).flatten(2)
+        return values if bias is None else values + bias
+
+    def conv2d(self, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        patches, sides = _windows(input, weight, stride, padding, dilation, groups)
+        return self._output(patches, weight, bias).transpose(1, 2).reshape(len(input), len(weight), *sides)
+
+    def linear(self, input, weight, bias=None):
+        values = self._output(input.reshape(len(input), -1, 1, input.shape[-1]), weight, bias)
+        return values.reshape(*input.shape[:-1], len(weight))
+
+
+def agops_by_call(model, images, monkeypatch):
+    """Weight and mean outer product of patch gradients, for each call of `conv2d` and `linear` in its order."""
+    model = model.eval()
+    totals, weights = [], []
+    for image in images:
+        calls = Calls()
+        with monkeypatch.context() as patch:
+            patch.setattr(functional, "conv2d", calls.conv2d)
+            patch.setattr(functional, "linear", calls.linear)
+            outputs = model(image[None]).reshape(-1)
+        weights = calls.weights
+        totals = totals or [0.0] * len(weights)
+        for value in outputs:
+            gradients = torch.autograd.grad(value, calls.leaves, retain_graph=True)
+            for index, gradient in enumerate(gradients):
+                totals[index] = totals[index] + torch.einsum("npga,npgb->gab", gradient, gradient)
+    return weights, [total / len(images) for total in totals]

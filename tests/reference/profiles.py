@@ -1,5 +1,6 @@
 """Energy profiles by their definition: loops over filters, components and pixels."""
 
+import cmath
 import math
 
 
@@ -31,3 +32,29 @@ def naive_label_correlation(coordinates, labels, n_classes):
             row.append(cov / math.sqrt(va * vb))
         table.append(row)
     return table
+
+
+def naive_power(filters, frequency):
+    """Squared modulus of the Fourier transform at one frequency, summed over filters and channels."""
+    total = 0.0
+    for channels in filters:
+        for pixels in channels:
+            value = sum(
+                pixel * cmath.exp(-2j * math.pi * (frequency[0] * row + frequency[1] * column))
+                for row, line in enumerate(pixels)
+                for column, pixel in enumerate(line)
+            )
+            total += abs(value) ** 2
+    return total
+
+
+def naive_band_energy(filters, edges, grid):
+    """Power summed over a grid of frequencies, band by band, and the largest power on the grid."""
+    bands, largest = [0.0] * (len(edges) + 1), 0.0
+    for i in range(grid):
+        for j in range(grid):
+            frequency = ((i + 0.5) / grid - 0.5, (j + 0.5) / grid - 0.5)
+            power = naive_power(filters, frequency)
+            bands[sum(math.hypot(*frequency) >= edge for edge in edges)] += power / grid**2
+            largest = max(largest, power)
+    return bands, largest

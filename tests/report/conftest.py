@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from firstlight.data import load
-from firstlight.insights import run_tour
 from firstlight.report import tour_page, write_page
+from firstlight.tour import run_tour
+from limits import COMMAND, PAGE
 
 os.environ["SE_OFFLINE"] = "true"  # selenium uses the browser of this machine and looks for no other
 
@@ -52,6 +53,9 @@ def _driver(tmp_path_factory):
         options.add_argument(f"--{switch}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(paths["chromedriver"]))
+    driver.set_page_load_timeout(PAGE)
+    driver.set_script_timeout(PAGE)
+    driver.command_executor.client_config.timeout = COMMAND  # selenium gives up after two minutes by itself
     yield driver
     driver.quit()
 
@@ -65,14 +69,18 @@ class Browser:
     def open(self, file, *, width=1280, height=900, dark=False):
         """Show a file as from a folder, at a width, and return the complaints of the console."""
         self.resize(width, height)
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        self.see(dark=dark)
         self.driver.get_log("browser")  # forget what earlier pages said
         self.driver.get(Path(file).absolute().as_uri())
         if self.run("return sessionStorage.length"):  # and what they were told: a theme, for instance
             self.run("sessionStorage.clear()")
             self.driver.refresh()
         return self.complaints()
+
+    def see(self, *, dark=False, media=""):
+        """Prefer light or dark, on a screen or on paper ("print")."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
 
     def resize(self, width, height=900):
         self.driver.execute_cdp_cmd(
@@ -86,23 +94,18 @@ class Browser:
     def run(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
 
-    def until(self, script, *arguments, seconds=10):
+    def until(self, script, *arguments, seconds=PAGE):
         """Wait for a script to return something true, and return that."""
         from selenium.webdriver.support.ui import WebDriverWait
 
         return WebDriverWait(self.driver, seconds, 0.05).until(lambda d: d.execute_script(script, *arguments))
 
-    def draw_all(self):
-        """Bring every figure on the screen once; return how many there are."""
-        count = self.run("return document.querySelectorAll('.plot').length")
-        for index in range(count):
-            self.until(
-                "const plot = document.querySelectorAll('.plot')[arguments[0]];"
-                "plot.scrollIntoView({behavior: 'instant', block: 'center'});"
-                "return plot.querySelector('.main-svg')",
-                index,
-            )
-        return count
+    def point_at(self, element):
+        """Bring an element to the middle of the window and the pointer to its middle."""
+        from selenium.webdriver import ActionChains
+
+        self.run("arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", element)
+        ActionChains(self.driver).move_to_element(element).pause(0.1).move_by_offset(1, 1).perform()
 
     def find(self, selector):
         return self.driver.find_element("css selector", selector)

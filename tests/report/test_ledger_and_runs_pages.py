@@ -9,11 +9,12 @@ import torch
 from firstlight.claims import Entry, record, reproduce
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.data import load
-from firstlight.insights import IdentityTask, run_identity_tour
+from firstlight.insights import IdentityTask
 from firstlight.models.spec import ModelSpec
 from firstlight.report import render, runs_page
 from firstlight.report.ledger import ledger_blocks, recorded_entries, render_ledger, write_ledger
 from firstlight.store import RunSpec, Store
+from firstlight.tour import run_identity_tour
 from firstlight.training import Recipe, train_once
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -43,7 +44,7 @@ def test_the_ledger_shows_every_claim_with_its_numbers_figure_and_cost(entries, 
         assert f'id="claim-{entry.claim}"' in html
         assert entry.commit in html
     assert "CPU seconds" in html
-    assert html.count('class="plot"') == len({entry.study for entry in entries})
+    assert html.count('<svg class="figure"') == len({entry.study for entry in entries})
 
 
 def test_figures_of_runs_that_are_elsewhere_are_left_out(entries, tmp_path):

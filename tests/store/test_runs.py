@@ -134,3 +134,27 @@ def test_unknown_and_ambiguous_names_are_refused(store):
     first = next(d for d in "0123456789abcdef" if sum(i.startswith(d) for i in store.ids()) > 1)
     with pytest.raises(InvalidInput, match="runs begin with"):
         store.find(first)
+
+
+def test_a_run_costs_what_it_reuses_once_each(tmp_path):
+    store = Store(tmp_path)
+    part = RunSpec(what="part", config={})
+    store.write(part, {"x": 1.0}, wall_seconds=1, cpu_seconds=100.0)
+
+    def compute(scratch):
+        for _ in range(3):
+            store.fetch_or_run(part, lambda scratch: {"x": 2.0})
+        return {"y": 1.0}
+
+    whole = store.fetch_or_run(RunSpec(what="whole", config={}), compute)
+    assert 100 <= whole.cpu_seconds < 200
+    again = store.fetch_or_run(RunSpec(what="other", config={}), compute)
+    assert 100 <= again.cpu_seconds < 200, "another computation that reuses it pays for it again"
+
+
+def test_a_run_folder_under_another_name_is_refused(tmp_path):
+    store, spec = Store(tmp_path), RunSpec(what="test", config={})
+    store.write(spec, {"x": torch.ones(2)}, wall_seconds=0.0, cpu_seconds=0.0)
+    (tmp_path / spec.id).rename(tmp_path / ("0" * 16))
+    with pytest.raises(StoreProblem, match=f"it is run {spec.id} under another name"):
+        store.load("0" * 16)

@@ -4,9 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from firstlight import measures, models
-from firstlight.claims.identity.parameter_counts import PUBLISHED, TEXT, built, formula
+from firstlight import models
+from firstlight.claims.identity.parameter_counts import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
 from firstlight.data.synthetic import correlated_images
+from firstlight.measures import identity as measures
 from firstlight.training import Recipe, train
 
 
@@ -26,6 +27,24 @@ def test_training_only_the_bottom_layer_leaves_orthogonal_inputs_as_they_were():
     history = train(model, x, x, recipe, show=False)
     assert history.loss[-1] < 0.5 * history.loss[0]
     assert torch.allclose(model(across), before, atol=1e-12)
+
+
+@pytest.mark.parametrize(("units", "fits"), [(50, False), (160, True)])
+def test_the_bottom_layer_alone_fits_only_with_about_four_times_as_many_units_as_pixels(units, fits):
+    """Half of the units are on, and positive weights must span the image: twice the pixels of those."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, units), nn.ReLU(), nn.Linear(units, 20)).double()
+    x = draw(1, 20, seed=1)
+    recipe = Recipe(
+        optimiser="adam", loss="mse", lr=0.02, steps=3000, batch_size=None, frozen=("2.",), stop_below=1e-6
+    )
+    history = train(model, x, x, recipe, show=False)
+    assert (float(history.loss[-1]) < 1e-4) is fits
+
+
+@pytest.mark.parametrize("entry", [*FCN_GRID, *CNN_GRID[::7]])
+def test_the_formula_of_the_table_counts_the_network(entry):
+    assert formula(*entry) == built(*entry)
 
 
 @pytest.mark.parametrize("row", [*PUBLISHED, *TEXT])

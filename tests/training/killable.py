@@ -1,4 +1,4 @@
-"""A training that a test may kill: `python killable.py RUNS_FOLDER STEPS`. Prints a hash of the weights."""
+"""A training that a test may kill: `python killable.py RUNS_FOLDER STEPS [HOLD]`. Prints a hash of the weights."""
 
 import hashlib
 import sys
@@ -33,10 +33,12 @@ def data() -> ImageData:
 
 
 class Slow:
-    """Leaves the killer time to strike."""
+    """Leaves the killer time to strike, all the time there is from step HOLD on."""
 
     def __call__(self, step: int, model: nn.Module) -> None:
         time.sleep(0.01)
+        while len(sys.argv) > 3 and step >= int(sys.argv[3]):
+            time.sleep(1.0)
 
 
 def observe(steps_per_epoch: int) -> list:

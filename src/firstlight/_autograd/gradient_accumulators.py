@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
-from firstlight._autograd.layers import Layer, grouped_filters, range_basis
+from firstlight._autograd.layers import AppliedLayer, range_basis
 from firstlight._autograd.model_outputs import Directions
 
 N_SETS = 8  # disjoint sets of images: what a standard error is estimated from
@@ -18,10 +18,10 @@ class Accumulators:
 
     Parameters
     ----------
-    layers : mapping of str to Layer
+    layers : mapping of str to AppliedLayer
         By name.
     generator : torch.Generator
-        Of random output combinations.
+        Generator of random output combinations.
 
     Notes
     -----
@@ -29,15 +29,14 @@ class Accumulators:
     at least float32; each holds few enough terms that this costs no digit that the gradients had.
     """
 
-    def __init__(self, layers: Mapping[str, Layer], *, generator: torch.Generator) -> None:
+    def __init__(self, layers: Mapping[str, AppliedLayer], *, generator: torch.Generator) -> None:
         self.layers = dict(layers)
         self.generator = generator
-        filters = {name: grouped_filters(layer) for name, layer in layers.items()}
+        filters = {name: layer.filters for name, layer in layers.items()}
         self._bases = {name: range_basis(rows) for name, rows in filters.items()}
         self._sizes = {
             name: (g, k, min(k, d)) for name, (g, k, d) in ((n, w.shape) for n, w in filters.items())
         }
-        self._groups = {name: size[0] for name, size in self._sizes.items()}
         entries = sum(g * r * r for g, _, r in self._sizes.values())
         self.n_sets = max(2, min(N_SETS, _BYTES // (8 * max(entries, 1))))
         self.counts = torch.zeros(self.n_sets, dtype=torch.float64)
@@ -90,20 +89,29 @@ class Accumulators:
         self.reached.add(name)
         if (name, call) == self._identity:  # its sum over all outputs is the identity: already added
             return
+        layer = self.layers[name]
+        if gradient.ndim < layer.weight.ndim:  # the model shows this layer one image at a time
+            gradient = gradient[None]
         sums, squares = self._sums_of(name, gradient)
+        # A model may fold other axes into the first one (windows of an attention), or put positions first.
+        # Every row is counted once all the same; only which set of images it counts for is then a guess.
+        n = self._bounds[-1][2]
         for index, start, stop in self._bounds:
-            rows = _rows(gradient[start:stop], self._groups[name], is_linear=self._is_linear(name))
+            some = gradient[start * len(gradient) // n : stop * len(gradient) // n]
+            if not len(some):
+                continue
+            rows = _rows(some, layer.groups, is_linear=layer.is_linear)
             squares += rows.square().sum(2)
             if (basis := self._bases[name]) is not None:
                 rows = basis.to(rows).mT @ rows
             sums[index].baddbmm_(rows, rows.mT)
 
     def parts(self, name: str) -> Float[Tensor, "s g r r"]:
-        """Sums of one layer, on the CPU; the sum itself is given away."""
-        found = self._sums.pop(name).cpu()
-        for part in found:  # rounding leaves the products lopsided in the last bit
+        """Return the sums of one layer, on the CPU, and clear them."""
+        parts = self._sums.pop(name).cpu()
+        for part in parts:  # rounding leaves the products asymmetric in the last bit
             part.copy_((part + part.mT) / 2)
-        return found
+        return parts
 
     def sensitivity(self, name: str) -> Float[Tensor, "g k"]:
         """Squared gradient at each output of a layer, summed over positions and outputs, by image."""
@@ -114,9 +122,6 @@ class Accumulators:
         for index, start, stop in self._bounds:
             sums[index].diagonal(dim1=-2, dim2=-1).add_(stop - start)
             squares += stop - start
-
-    def _is_linear(self, name: str) -> bool:
-        return isinstance(self.layers[name], nn.Linear)
 
     def _sums_of(self, name: str, like: Tensor) -> tuple[Tensor, Tensor]:
         if name not in self._sums:

@@ -1,7 +1,6 @@
-"""Reading what enters and leaves the layers of a model, and the gradients at their outputs.
+"""Read what enters and leaves given modules, and the gradients at their outputs, by forward hooks.
 
-The one place of the package that hangs something on a module. Everything is taken off again when the
-block ends, however it ends.
+Everything is removed again when the block ends, however it ends.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,11 +17,11 @@ Look = Callable[[str, Tensor, Tensor], None]
 """Called with a layer's name, its input and its output, before anything can overwrite them."""
 
 
-def _nothing(*arguments: Any) -> None:
-    pass
+def nothing(*arguments: Any) -> None:
+    """Ignore what is reported."""
 
 
-class _Tap(torch.autograd.Function):
+class Tap(torch.autograd.Function):
     """Passes a tensor on, and reports the gradient that arrives there.
 
     The anchor makes the engine come here although nothing before may need a gradient: weights may be
@@ -55,8 +54,6 @@ class Taps:
         all gradients at the outputs of the layers.
     calls
         How often each layer was called.
-    elements
-        Numbers in all outputs together.
     """
 
     def __init__(self) -> None:
@@ -66,23 +63,11 @@ class Taps:
     def forget(self) -> None:
         """Begin a new forward pass."""
         self.calls: dict[str, int] = {}
-        self.elements = 0
-        self._nodes: dict[tuple[str, int], Any] = {}
-
-    def note(self, name: str, passed: Tensor) -> None:
-        """Note that `passed` left a layer."""
-        self._nodes[name, self.calls[name] - 1] = passed.grad_fn
-        self.elements += passed.numel()
-
-    def source(self, result: Tensor) -> tuple[str, int] | None:
-        """Layer and call that made `result`, if nothing was done to it since."""
-        node = result.grad_fn
-        return next((key for key, found in self._nodes.items() if node is not None and found is node), None)
 
 
 @contextmanager
 def tapped(
-    layers: Mapping[str, nn.Module], receive: Receive = _nothing, *, look: Look = _nothing
+    layers: Mapping[str, nn.Module], receive: Receive = nothing, *, look: Look = nothing
 ) -> Iterator[Taps]:
     """Tap the outputs of `layers` while the block runs.
 
@@ -90,10 +75,10 @@ def tapped(
     ----------
     layers : mapping of str to torch.nn.Module
         Modules that return one tensor, by name.
-    receive : Receive, default _nothing
-        Told every gradient at an output, once per backward pass and call.
-    look : Look, default _nothing
-        Shown input and output of every call.
+    receive : Receive, default nothing
+        Called with every gradient at an output, once per backward pass and call.
+    look : Look, default nothing
+        Called with the input and output of every call.
     """
     taps = Taps()
 
@@ -102,10 +87,9 @@ def tapped(
             call = taps.calls.get(name, 0)
             taps.calls[name] = call + 1
             look(name, arguments[0], output)
-            passed: Tensor = _Tap.apply(  # type: ignore[no-untyped-call]
+            passed: Tensor = Tap.apply(  # type: ignore[no-untyped-call]
                 output, taps.anchor, lambda gradient: receive(name, call, gradient)
             )
-            taps.note(name, passed)
             return passed
 
         return after
@@ -117,6 +101,45 @@ def tapped(
         for handle in handles:
             handle.remove()
         taps.forget()
+
+
+Running = list[tuple[str, nn.Module]]
+
+
+@contextmanager
+def running_modules(model: nn.Module, called: set[str] | None = None) -> Iterator[Running]:
+    """The modules of `model` that are running, by name, the innermost last; kept up to date in the block.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model.
+    called : set of str, optional
+        Receives the names of all modules that ran.
+    """
+    stack: Running = []
+    handles = []
+
+    def entering(name: str) -> Callable[..., None]:
+        def enter(module: nn.Module, arguments: Any) -> None:
+            stack.append((name, module))
+            if called is not None:
+                called.add(name)
+
+        return enter
+
+    def leave(module: nn.Module, arguments: Any, outputs: Any) -> None:
+        stack.pop()
+
+    try:
+        for name, module in model.named_modules():
+            # before all other hooks, which may compute the weight on the module's behalf
+            handles.append(module.register_forward_pre_hook(entering(name), prepend=True))
+            handles.append(module.register_forward_hook(leave, always_call=True))
+        yield stack
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def layer_inputs(model: nn.Module, layers: Mapping[str, nn.Module], images: Tensor) -> dict[str, Tensor]:

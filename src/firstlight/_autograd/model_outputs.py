@@ -7,10 +7,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from firstlight._autograd.hooks import tapped
-from firstlight._autograd.layers import Layer
 from firstlight.core.errors import InvalidInput
 
 OutputName = int | str | Callable[[Any], Tensor] | None
@@ -105,11 +102,11 @@ def checked_output(result: Any, output: OutputName, *, n: int) -> Tensor:
             result = result[output]
         except (KeyError, IndexError, TypeError) as error:
             raise InvalidInput(
-                f"`output`={output!r} must name a part of what the model returns: {_offer(result)}."
+                f"`output_part` must name a part of what the model returns, {_offer(result)}; got {output!r}."
             ) from error
     if not isinstance(result, Tensor):
         raise InvalidInput(
-            f"the model must return one tensor; it returns {_offer(result)}. Name the part by `output`."
+            f"the model must return one tensor; it returns {_offer(result)}. Name the part by `output_part`."
         )
     if result.ndim == 0 or len(result) != n:
         raise InvalidInput(
@@ -126,10 +123,10 @@ def _offer(result: Any) -> str:
     return f"a {type(result).__name__}"
 
 
-def run(model: nn.Module, images: Tensor) -> Any:
-    """Call the model; what it cannot take is the caller's problem, said in one line."""
+def run(model: nn.Module, images: Tensor, *, forward: Callable[[Tensor], Any] | None = None) -> Any:
+    """Call the model, or `forward` in its place; an error inside becomes one line about the images."""
     try:
-        return model(images)
+        return model(images) if forward is None else forward(images)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         shape = "x".join(str(side) for side in images.shape[1:])
         reason = (str(error) or type(error).__name__).splitlines()[0]
@@ -174,48 +171,6 @@ def demand_one_image_at_a_time(model: nn.Module, images: Tensor, *, output: Outp
             f"{type(model).__name__} must answer each image by itself, but its output for one image changes "
             "with the rest of the batch or from call to call. Take out what couples them."
         )
-
-
-def demand_plain_layers(
-    model: nn.Module, layers: Mapping[str, Layer], image: Tensor, *, named: bool
-) -> dict[str, str]:
-    """Layers that do something else than their weights say, or are never called, with the reason.
-
-    Each layer's output for one image is compared with the plain operation on its input. That tells a
-    class that changes its weights on the way, a hook that changes its output, and weights that are
-    used behind the module's back.
-    """
-    found: dict[str, str] = {}
-
-    def look(name: str, x: Tensor, output: Tensor) -> None:
-        try:
-            expected = _plain(layers[name], x)
-        except RuntimeError:  # the class pads or reshapes by itself
-            expected = output.new_zeros(())
-        if expected.shape != output.shape or not _close(expected, output):
-            found[name] = f"{type(layers[name]).__name__} computes something else than its weights say"
-
-    with torch.no_grad(), tapped(layers, look=look) as taps:
-        run(model, image)
-        for name in layers:
-            if name not in taps.calls:
-                found[name] = "its forward is never called; the model uses its weights directly or not at all"
-    for name, reason in found.items():
-        if named:
-            raise InvalidInput(f"layer {name!r} cannot be measured: {reason}.")
-    return found
-
-
-def _plain(layer: Layer, x: Tensor) -> Tensor:
-    if isinstance(layer, nn.Linear):
-        return F.linear(x, layer.weight, layer.bias)
-    kinds = ((nn.Conv1d, F.conv1d), (nn.Conv2d, F.conv2d), (nn.Conv3d, F.conv3d))
-    function: Callable[..., Tensor] = next(f for kind, f in kinds if isinstance(layer, kind))
-    padding: Any = layer.padding
-    if layer.padding_mode != "zeros":
-        x = F.pad(x, layer._reversed_padding_repeated_twice, mode=layer.padding_mode)
-        padding = 0
-    return function(x, layer.weight, layer.bias, layer.stride, padding, layer.dilation, layer.groups)
 
 
 def _close(a: Tensor, b: Tensor) -> bool:

@@ -29,13 +29,13 @@ class SharedWeight:
     Parameters
     ----------
     names : tuple of str
-        Of the modules; the first one stands for all.
+        Names of the modules; the first one stands for all.
     module : nn.Conv2d, nn.Linear or nn.modules.batchnorm._BatchNorm
         The first of them.
     weight, bias : str or None
         Names of the parameters that train, or None.
     positions : int, default 0
-        Of all calls together.
+        Number of positions of all calls together.
     as_rows : bool, default True
         Whether gradients are written out.
     """
@@ -68,14 +68,14 @@ class SharedWeight:
     def patches(self, x: Tensor) -> Float[Tensor, "n p g d"]:
         """What the filters are multiplied with, at every position, and a one for the bias."""
         if isinstance(self.module, nn.Conv2d):
-            found = _unfolded(self.module, x)
+            inputs = _unfolded(self.module, x)
         elif isinstance(self.module, nn.Linear):
-            found = x.reshape(len(x), -1, 1, x.shape[-1])
+            inputs = x.reshape(len(x), -1, 1, x.shape[-1])
         else:
-            found = _normalised(self.module, x)
-        parts = [found] if self.weight is not None else []
+            inputs = _normalised(self.module, x)
+        parts = [inputs] if self.weight is not None else []
         if self.bias is not None:
-            parts.append(found.new_ones(*found.shape[:3], 1))
+            parts.append(inputs.new_ones(*inputs.shape[:3], 1))
         return torch.cat(parts, 3) if len(parts) > 1 else parts[0]
 
     def output_gradient(self, gradient: Tensor) -> Float[Tensor, "n p g k"]:
@@ -91,13 +91,13 @@ class SharedWeight:
     def by_parameter(self, rows: Float[Tensor, "n o m"]) -> dict[str, Tensor]:
         """Split rows into the parameters, in their shapes."""
         parts = rows.reshape(*rows.shape[:2], self.n_filters, self.width)
-        found: dict[str, Tensor] = {}
+        by_name: dict[str, Tensor] = {}
         if self.weight is not None:
             end = self.width - (self.bias is not None)
-            found[self.weight] = parts[..., :end].reshape(*rows.shape[:2], *self.module.weight.shape)
+            by_name[self.weight] = parts[..., :end].reshape(*rows.shape[:2], *self.module.weight.shape)
         if self.bias is not None:
-            found[self.bias] = parts[..., -1]
-        return found
+            by_name[self.bias] = parts[..., -1]
+        return by_name
 
 
 class WeightGradients:
@@ -163,23 +163,23 @@ class WeightGradients:
         step = max(1, _PASS_ELEMENTS // max(self._held_per_image, 1))
         for start in range(0, len(images), step):
             self._pass(images[start : start + step], cotangents, gathered, start)
-        found: dict[str, Gradients] = gathered.result()
+        gradients: dict[str, Gradients] = gathered.result()
         for name, rows in self._plain_rows(images, cotangents):
-            found[name] = Rows(rows)
-        return found
+            gradients[name] = Rows(rows)
+        return gradients
 
     def by_parameter(self, images: Tensor, cotangents: Float[Tensor, "o c"]) -> dict[str, Tensor]:
         """Gradients in the shapes of the parameters, image and output first."""
         for layer in self.layers:
             layer.as_rows = True
-        found = self.read(images, cotangents)
+        gradients = self.read(images, cotangents)
         parts: dict[str, Tensor] = {}
         for layer in self.layers:
-            rows = found[layer.names[0]]
+            rows = gradients[layer.names[0]]
             assert isinstance(rows, Rows)
             parts |= layer.by_parameter(rows.values)
         for name in self.plain:
-            rows = found[name]
+            rows = gradients[name]
             assert isinstance(rows, Rows)
             parts[name] = rows.values.reshape(*rows.values.shape[:2], *self.parameters[name].shape)
         return {name: parts[name] for name in self.parameters}
@@ -233,10 +233,10 @@ class WeightGradients:
             gathered = _Gathered(self.layers, len(images), 1)
             try:
                 self._pass(images, row[None], gathered, 0)
-                found = layer.by_parameter(gathered.rows(layer))
+                values_by_name = layer.by_parameter(gathered.rows(layer))
             except (RuntimeError, ValueError, IndexError):  # shapes or uses that the fast way does not know
                 continue
-            if all(_agree(values[:, 0], expected[name]) for name, values in found.items()):
+            if all(_agree(values[:, 0], expected[name]) for name, values in values_by_name.items()):
                 working.append(layer)
                 layer.positions = gathered.filled[layer.names[0]]
                 self._held_per_image += layer.positions * (layer.width * layer.groups + 2 * layer.n_filters)
@@ -317,16 +317,16 @@ class _Gathered:
 
     def result(self) -> dict[str, Gradients]:
         """All that was gathered, by the name of the layer."""
-        found: dict[str, Gradients] = {}
+        gradients: dict[str, Gradients] = {}
         for layer in self.layers:
             key = layer.names[0]
             if layer.as_rows:
-                found[key] = Rows(self.rows(layer))
+                gradients[key] = Rows(self.rows(layer))
             else:
                 inputs = self._inputs[key]
                 shape = (layer.positions, self.n, self.outputs, layer.n_filters)
-                found[key] = Factors(inputs, self._gradients.get(key, inputs.new_zeros(shape)))
-        return found
+                gradients[key] = Factors(inputs, self._gradients.get(key, inputs.new_zeros(shape)))
+        return gradients
 
 
 def _candidates(model: nn.Module, parameters: Mapping[str, Tensor]) -> list[SharedWeight]:
@@ -336,15 +336,15 @@ def _candidates(model: nn.Module, parameters: Mapping[str, Tensor]) -> list[Shar
     for name, module in model.named_modules():
         if isinstance(module, (nn.Conv2d, nn.Linear, *_NORMS)) and isinstance(module.weight, Tensor):
             sharing.setdefault(id(module.weight), []).append((name, module))
-    found: list[SharedWeight] = []
+    candidates: list[SharedWeight] = []
     for members in sharing.values():
         first = members[0][1]
         assert isinstance(first, nn.Conv2d | nn.Linear | nn.modules.batchnorm._BatchNorm)
         weight, bias = names.get(id(first.weight)), names.get(id(first.bias))
         alike = all(type(m) is type(first) and getattr(m, "bias", None) is first.bias for _, m in members)
         if alike and (weight or bias):
-            found.append(SharedWeight(tuple(name for name, _ in members), first, weight, bias))
-    return found
+            candidates.append(SharedWeight(tuple(name for name, _ in members), first, weight, bias))
+    return candidates
 
 
 def _unfolded(conv: nn.Conv2d, x: Tensor) -> Float[Tensor, "n p g d"]:

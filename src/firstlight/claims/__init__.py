@@ -1,8 +1,10 @@
-"""Every checkable statement of the papers, and the studies that judge them."""
+"""Every checkable statement of the papers, and the studies that judge them.
+
+Numbers such as E-61 in claims, notes and comments are entries of docs/errata.md.
+"""
 
 import importlib
 import pkgutil
-from pathlib import Path
 
 from firstlight.claims.catalogue import THEMES, Claim, all_claims, select
 from firstlight.claims.evidence import Evidence
@@ -37,9 +39,4 @@ __all__ = [
 for _theme in THEMES:  # a study registers itself when its file is imported: dropping a file in is enough
     _folder = importlib.import_module(f"{__name__}.{_theme}")
     for _file in pkgutil.iter_modules(_folder.__path__):
-        _old = (
-            "firstlight.claims.study import Rule"
-            in (Path(_folder.__path__[0]) / f"{_file.name}.py").read_text()
-        )
-        if not _old:  # TEMPORARY: studies that are still to be converted
-            importlib.import_module(f"{_folder.__name__}.{_file.name}")
+        importlib.import_module(f"{_folder.__name__}.{_file.name}")

@@ -14,6 +14,7 @@ from firstlight.claims.rules import BEYOND, NO_NULL, NOT_BEYOND, NOT_RUN, REPROD
 from firstlight.claims.study import Study
 from firstlight.core.errors import StoreProblem
 from firstlight.core.files import whole_file
+from firstlight.core.foreign import read_json
 from firstlight.figures import Figure, svg
 from firstlight.store import Run
 
@@ -226,7 +227,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     try:
-        rows: list[dict[str, Any]] = json.loads(path.read_text())["claims"]
+        rows: list[dict[str, Any]] = read_json(path)["claims"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreProblem(f"The ledger {path} is damaged ({error}). Move it away and run again.") from error
     return rows

@@ -12,9 +12,11 @@ from firstlight.claims.evidence import Evidence
 REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly", "not reproduced"
 INCONCLUSIVE, NOT_RUN = "inconclusive", "not run"
 VERDICTS = (REPRODUCED, PARTLY, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN)
+"""Whether the effect appears, most welcome first."""
 
 BEYOND, NOT_BEYOND, NO_NULL = "beyond", "not beyond", "none possible"
 NULL_VERDICTS = (BEYOND, NOT_BEYOND, NO_NULL)
+"""Whether the effect exceeds what its control gives."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from firstlight.core.registry import Registry
 from firstlight.figures import Figure
 
 SCALES = ("smoke", "desk", "night", "paper")
+"""From seconds to the published setting."""
 
 
 class Study:
@@ -107,6 +108,8 @@ def _flat(cfg: Any, prefix: str = "") -> dict[str, Any]:
 
 
 STUDIES: Registry[type[Study]] = Registry("study")
+"""Every study by the name of its theme and file."""
+
 ABSENT: dict[str, str] = {}
 """Claims that no study can serve here, with the reason."""
 

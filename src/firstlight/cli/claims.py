@@ -51,7 +51,7 @@ def list_claims(*, theme: str | None = None, json: bool = False) -> None:
 
 @app.command
 def show(id: str) -> None:
-    """Show one claim in full.
+    """Show one claim in full. The numbers under `errata` are explained in docs/errata.md.
 
     Parameters
     ----------
@@ -64,6 +64,23 @@ def show(id: str) -> None:
     from firstlight.cli.output import print_json
 
     print_json([asdict(claim) for claim in select(id)])
+
+
+@app.command
+def summary(folder: Path = Path("docs/ledger"), *, scale: str = "desk") -> None:
+    """Count the verdicts of a recorded ledger by theme, as a Markdown table.
+
+    Parameters
+    ----------
+    folder
+        Where `firstlight reproduce --record` wrote the ledger.
+    scale
+        Scale of the ledger: smoke, desk, night or paper.
+    """
+    from firstlight.claims.summary import summary_table
+    from firstlight.report.ledger import recorded_entries
+
+    print(summary_table(recorded_entries(folder, scale=scale)))
 
 
 @app.command
@@ -145,6 +162,23 @@ def page(
     print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
 
 
+def atlas(folder: Path = Path("docs/ledger"), *, output: OutputFile = Path("atlas.html")) -> None:
+    """Write one page with every figure and table of the five papers, reported beside measured.
+
+    Parameters
+    ----------
+    folder
+        Where `firstlight reproduce --record` wrote the ledger and its figures.
+    output
+        Page to write.
+    """
+    from firstlight.report.atlas import write_atlas
+
+    page_file(output)
+    path = write_atlas(folder, output)
+    print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+
+
 def reproduce(
     what: str,
     *,
@@ -207,6 +241,11 @@ def reproduce(
     else:
         _print_ledger(entries, scale)
     if record:
+        if any(entry.commit.endswith("+") for entry in entries):
+            print(
+                "Note: some runs were made with uncommitted changes (a '+' after the commit).",
+                file=sys.stderr,
+            )
         for path in write(entries, record, figures=study_figures(entries, Store())):
             print(f"Wrote {path}.", file=sys.stderr)
     page = write_ledger(entries, output, store=Store(), static=static)

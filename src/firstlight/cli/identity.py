@@ -1,8 +1,15 @@
 """`firstlight identity`: copy or memorise, by depth."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from firstlight.cli.output import OutputFile, page_file
+from firstlight.cli.arguments import Page, Seed, Static, Switch, positive_numbers
+from firstlight.cli.output import page_file, print_table, wrote
+
+if TYPE_CHECKING:
+    from firstlight.insights import Flip, IdentityRun
+
+FLAGS = {"dataset": "--data", "image_size": "--size", "low": "--depths", "high": "--depths"}
 
 
 def identity(
@@ -21,59 +28,58 @@ def identity(
     size: int = 14,
     examples: str = "1",
     seeds: int = 1,
-    seed: int = 0,
-    bisect: bool = False,
-    output: OutputFile = Path("identity.html"),
+    seed: Seed = 0,
+    bisect: Switch = False,
+    output: Page = Path("identity.html"),
+    static: Static = False,
 ) -> None:
-    """Train networks of several depths to copy an image, and show what they do to others.
+    """Train networks of several depths to copy an image, and show what they do to other images.
+
+    The page is written after every network and grows until all are trained.
 
     Parameters
     ----------
     depths
-        Weight layers, separated by commas.
+        Numbers of weight layers, separated by commas.
     family
-        One of cnn, fcn, linear_fcn, residual_fcn.
+        Kind of network: cnn, fcn, linear_fcn or residual_fcn.
     width
-        Channels (32 by default) or hidden units (as many as pixels).
+        Number of channels (by default 32) or of hidden units (by default one per pixel).
     kernel
-        Side of the filters, odd.
+        Side of the filters, an odd number.
     initialiser
-        Initialiser: default, xavier_normal, kaiming_normal, orthogonal and others.
+        Initialiser of the weights: default, xavier_normal, kaiming_normal, orthogonal and others.
     optimiser
-        One of sgd, adam, adagrad, rmsprop, adamax, adadelta; decides the answer with its rate.
+        One of sgd, adam, adagrad, rmsprop, adamax, adadelta. Together with the learning rate it decides the answer.
     lr
         Learning rate.
     momentum
-        For sgd.
+        Momentum of sgd.
     steps
-        At most so many.
+        Maximum number of training steps.
     stop_below
-        End a training at this mean squared error.
+        Mean squared error at which training stops.
     data
-        A data set such as mnist, fashion_mnist or cifar10.
+        Name of a data set such as mnist, fashion_mnist or cifar10, or a folder of class folders.
     size
-        Images are resized to this side.
+        Side to which images are resized.
     examples
-        Training images: a number, or all.
+        Number of training images, or the word all.
     seeds
-        Networks per depth.
-    seed
-        Of the first.
+        Number of networks per depth, with consecutive seeds.
     bisect
-        Also find the depth at which copying turns into memorising, between the first and last of DEPTHS.
-    output
-        The page to write; it grows while the networks train.
+        Also find the depth at which copying turns into memorising, between the smallest and the largest of --depths.
     """
-    from firstlight.cli.output import print_table
     from firstlight.core.errors import InvalidInput
-    from firstlight.insights import IdentityTask, flip_point, run_identity_tour
+    from firstlight.insights import IdentityTask, flip_point
     from firstlight.report import identity_page, write_page
     from firstlight.store import Store
+    from firstlight.tour import IdentityTour, run_identity_tour
 
-    layers = _numbers(depths)
+    layers = positive_numbers("depths", depths)
     page_file(output)
     if examples != "all" and not examples.isdigit():
-        raise InvalidInput(f"`examples` must be a number or all; got {examples!r}.")
+        raise InvalidInput(f"`examples` must be a number or the word all; got {examples!r}.")
     task = IdentityTask(
         family=family,
         width=width,
@@ -90,37 +96,32 @@ def identity(
         batch_size=32 if examples == "all" else None,
         seed=seed,
     )
-    tour = run_identity_tour(
-        task,
-        depths=layers,
-        seeds=seeds,
-        store=Store(),
-        listen=lambda part: print(
-            f"{write_page(identity_page(part), output)}: {len(part.runs)}/{part.planned}"
-        ),
-    )
-    rows = []
-    for run in tour.runs:
-        name = f"{run.task['depth']} layers, seed {run.task['seed']}"
-        if run.findings is None:
-            rows.append((name, "diverged", "", "", run.problem))
-            continue
-        means = run.findings.scores["unseen"].means
-        numbers = (f"{means['identity']:.2f}", f"{means['constant']:.2f}")
-        rows.append((name, run.findings.verdict, *numbers, f"{run.findings.steps} steps"))
-    print_table(task.words, ("network", "verdict", "to input", "to training image", "training"), rows)
+
+    def listen(so_far: IdentityTour) -> None:
+        write_page(identity_page(so_far), output, static=static)
+        print(f"{output}: {len(so_far.runs)} of {so_far.planned} networks")
+
+    tour = run_identity_tour(task, depths=layers, seeds=seeds, store=Store(), listen=listen)
+    columns = ("network", "behaviour", "to input", "to training image", "training")
+    print_table(task.words, columns, [_row(run) for run in tour.runs])
     if bisect:
-        found = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
-        for index, (bracket, problem) in enumerate(zip(found.brackets, found.problems, strict=True)):
-            where = problem or f"turns between {bracket[0]} and {bracket[1]} layers" if bracket else problem
-            print(f"seed {seed + index}: {where}")
-    print(f"Wrote {output} ({output.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+        flip = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
+        _print_flip(flip, seed)
+    wrote(output)
 
 
-def _numbers(text: str) -> list[int]:
-    from firstlight.core.errors import InvalidInput
+def _row(run: "IdentityRun") -> tuple[str, ...]:
+    name = f"{run.task['depth']} layers, seed {run.task['seed']}"
+    if run.findings is None:
+        return name, "diverged", "", "", run.problem
+    means = run.findings.scores["unseen"].means
+    similarities = (f"{means['identity']:.2f}", f"{means['constant']:.2f}")
+    return name, run.findings.behaviour, *similarities, f"{run.findings.steps} steps"
 
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not parts or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise InvalidInput(f"`depths` must be positive numbers such as 1,3,5; got {text!r}.")
-    return [int(part) for part in parts]
+
+def _print_flip(flip: "Flip", seed: int) -> None:
+    for index, (bracket, problem) in enumerate(zip(flip.brackets, flip.problems, strict=True)):
+        depths = (
+            f"copying turns into memorising between {bracket[0]} and {bracket[1]} layers" if bracket else ""
+        )
+        print(f"seed {seed + index}: {problem or depths}")

@@ -1,251 +1,155 @@
-"""`firstlight inspect`: the page of one's own model."""
+"""`firstlight inspect`: one page about a trained network."""
 
+import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from firstlight.cli.output import OutputFile, page_file
+from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Numbers, Page, Seed, Static, Switch
+from firstlight.cli.output import page_file, print_json, wrote
 
 if TYPE_CHECKING:
-    from torch import nn
+    from firstlight.insights import Inspection
 
-    from firstlight.data import ImageData
+# what the library calls arguments whose flags have other names
+FLAGS = {
+    "architecture": "--arch",
+    "factory": "--import",
+    "options": "--option",
+    "n_images": "--n",
+    "output_part": "--model-output",
+}
+MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
 
 
 def inspect(
-    checkpoint: str,
+    checkpoint: str | None = None,
     *,
-    data: str,
+    data: DataName,
     arch: str | None = None,
     factory: Annotated[str | None, Parameter(name="--import")] = None,
+    entry: str | None = None,
     initial: Path | None = None,
-    split: str = "test",
+    split: str | None = None,
     n: int | None = None,
-    fast: bool = False,
+    fast: Switch = False,
     classes: int | None = None,
     option: Annotated[list[str] | None, Parameter(negative="")] = None,
-    mean: Annotated[list[float] | None, Parameter(negative="", consume_multiple=True)] = None,
-    std: Annotated[list[float] | None, Parameter(negative="", consume_multiple=True)] = None,
+    mean: Numbers = None,
+    std: Numbers = None,
+    bgr: Switch = False,
     model_output: str | None = None,
-    exact: bool = False,
+    exact: Switch = False,
     device: str = "auto",
-    seed: int = 0,
-    output: OutputFile = Path("inspect.html"),
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    output: Page = Path("inspect.html"),
+    static: Static = False,
+    json: Switch = False,
+    fail_on: Annotated[list[str] | None, Parameter(negative="")] = None,
 ) -> None:
-    """Look at a trained network and write one page about it.
+    """Inspect a trained network and write one page about it.
 
     Parameters
     ----------
     checkpoint
-        Weights: safetensors, or a torch checkpoint of plain tensors. Or the word resnet50_imagenet.
-    data
-        Name of a data set, or a folder of class folders.
+        File of the weights: safetensors, or a torch checkpoint of tensors in any layout. Or the name of a network
+        that can be fetched, such as resnet50_imagenet. Leave it out if the code behind --import loads the weights
+        itself, or to take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
     arch
-        Name of an architecture; timm:NAME and torchvision:NAME where those are installed.
+        Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
+        installed.
     factory
-        Python code of yours that builds the model: module:function, called without arguments.
+        Code of yours that builds the model, as module:function; the function is called without arguments.
+    entry
+        Entry of the checkpoint to read if it holds the weights more than once, such as ema.
     initial
-        Weights of the same model before its training, which also tell whether training was lazy; by default a
-        fresh initialisation is compared.
+        Weights of the same model before training, to see how far training moved them and whether it was lazy. By
+        default the model is compared with a fresh initialisation.
     split
-        Which images: test or train.
+        Images to use: train or test. By default test, or all images if there are no splits.
     n
-        Number of images; by default 512, or 32 large ones.
+        Number of images; by default 512, or 32 if they are large.
     fast
-        Take fewer images and say how sure the numbers are.
+        Use fewer images and accept wider error bars.
     classes
-        Number of outputs, if it is not the number of classes of the data.
+        Number of outputs; by default as many as the checkpoint has.
     option
-        Option of the architecture, as name=value; may be given several times.
-    mean, std
-        What the model expects its pixels (0 to 1) to be shifted and divided by: one number or one per channel.
+        Option of the architecture, as name=value; may be repeated.
+    mean
+        Mean to subtract from pixels between 0 and 1: one number, or one per channel.
+    std
+        Number to divide pixels by after the mean is subtracted: one, or one per channel.
+    bgr
+        Reverse the order of the channels, for models that read blue, green, red.
     model_output
-        Which part of the output, if the model returns a tuple or a dictionary: a number or a key.
+        Part of the output to use if the model returns a tuple (its index) or a dictionary (its key).
     exact
-        Sum over all outputs, however many; slow with a thousand.
+        Sum over all outputs instead of estimating the sum, however many there are; slow with a thousand.
     device
-        Where to compute: auto, cpu, cuda, mps.
-    seed
-        Of everything random.
-    output
-        The page to write.
+        Device to compute on: auto, cpu, cuda or mps.
+    json
+        Print the findings as JSON.
+    fail_on
+        Condition on a finding, such as 'dead>0' or 'accuracy<0.9'; if it holds, a line says why and the exit code
+        is 1. May be repeated. Findings: dead, duplicate, unmeasured, layers, parameters, accuracy, chance,
+        above_null, movement, regime.
     """
-    from firstlight.insights.inspection import inspect as look
+    from firstlight.cli.arguments import index_or_key, named_values
+    from firstlight.core.devices import choose_device
+    from firstlight.data import load
+    from firstlight.insights import inspect as inspected
+    from firstlight.insights.findings import parsed_condition
+    from firstlight.models import expected_scaling, load_model
     from firstlight.report import inspection_page, write_page
 
     page_file(output)
-    place = _device(device)
-    images = _images(data, split, seed)
-    model, start, images = _models(checkpoint, arch, factory, initial, images, classes, option or [], seed)
-    images = _scaled(images, mean, std)
-    found = look(
+    for condition in fail_on or []:
+        parsed_condition(condition)  # a misspelt condition ends here, not after minutes
+    place = choose_device(device)
+    images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
+    load_from = partial(
+        load_model,
+        architecture=arch,
+        factory=factory,
+        classes=classes,
+        shape=images.shape,
+        options=named_values(option),
+        entry=entry,
+    )
+    model = load_from(checkpoint)
+    before = None if initial is None else load_from(initial)
+    inspection = inspected(
         model.to(place),
-        images,
-        initial=None if start is None else start.to(place),
+        images.scaled(**expected_scaling(checkpoint, mean=mean, std=std), bgr=bgr),
+        initial=None if before is None else before.to(place),
         n_images=n,
         fast=fast,
-        output=int(model_output) if model_output and model_output.isdigit() else model_output,
-        outputs="exact" if exact else "auto",
+        output_part=index_or_key(model_output),
+        output_sum="exact" if exact else "auto",
         seed=seed,
         name=arch or factory or checkpoint,
     )
-    path = write_page(inspection_page(found), output)
-    print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+    page = write_page(inspection_page(inspection), output, static=static)
+    if not json:
+        wrote(page)
+    _check(inspection, json=json, conditions=fail_on or [])
 
 
-def _device(name: str) -> str:
-    import torch
+def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> None:
+    """Print findings for machines, and end with 1 if a condition holds."""
+    import math
 
-    from firstlight.core.errors import InvalidInput
+    from firstlight.insights import failures, finding_numbers
 
-    accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    if name == "auto":
-        return accelerator.type if accelerator is not None else "cpu"
-    if name != "cpu" and (accelerator is None or accelerator.type != name.partition(":")[0]):
-        here = accelerator.type if accelerator is not None else "none"
-        raise InvalidInput(
-            f"`device` must be auto, cpu or an accelerator of this machine ({here}); got {name!r}."
-        )
-    return name
-
-
-def _images(data: str, split: str, seed: int) -> "ImageData":
-    from firstlight.core.errors import InvalidInput
-    from firstlight.data import load
-
-    try:
-        return load(data, split=split, seed=seed)
-    except InvalidInput as error:
-        if split == "test" and "`split`" in str(error):  # a folder without splits
-            return load(data, split="train", seed=seed)
-        raise
-
-
-def _models(
-    checkpoint: str,
-    arch: str | None,
-    factory: str | None,
-    initial: Path | None,
-    images: "ImageData",
-    classes: int | None,
-    options: list[str],
-    seed: int,
-) -> "tuple[nn.Module, nn.Module | None, ImageData]":
-    from firstlight.core.errors import InvalidInput
-    from firstlight.models import load_weights, resnet50_imagenet, resnet50_normalised
-
-    if checkpoint == "resnet50_imagenet" and arch is None and factory is None:
-        return resnet50_imagenet(), None, images.map(resnet50_normalised)
-    if (arch is None) == (factory is None):
-        raise InvalidInput(
-            "give either --arch NAME or --import module:function, so that the weights have a model."
-        )
-
-    def empty() -> "nn.Module":
-        if factory is not None:
-            return _imported(factory)
-        return _built(str(arch), images, classes, options, seed)
-
-    try:
-        model = load_weights(empty(), checkpoint)
-        start = None if initial is None else load_weights(empty(), initial)
-    except InvalidInput as error:
-        if classes is None and arch is not None and "of another shape" in str(error):
-            raise InvalidInput(
-                f"{error} If it has other outputs than the data has classes, give --classes."
-            ) from error
-        raise
-    return model, start, images
-
-
-def _built(arch: str, images: "ImageData", classes: int | None, options: list[str], seed: int) -> "nn.Module":
-    from firstlight.models import build
-
-    outputs = classes or images.n_classes
-    values = dict(_option(text) for text in options)
-    package, _, name = arch.rpartition(":")
-    if package in ("timm", "torchvision"):
-        return _foreign(package, name, outputs, values)
-    return build(arch, classes=outputs, shape=images.shape, seed=seed, **values)
-
-
-def _option(text: str) -> tuple[str, Any]:
-    import ast
-
-    from firstlight.core.errors import InvalidInput
-
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise InvalidInput(f"`option` must read name=value; got {text!r}.")
-    try:
-        return name, ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return name, value
-
-
-def _foreign(package: str, name: str, outputs: int, values: dict[str, Any]) -> "nn.Module":
-    """Build a model of a package that is never required."""
-    import importlib
-
-    from firstlight.core.errors import InvalidInput
-
-    try:
-        library = importlib.import_module("timm" if package == "timm" else "torchvision.models")
-    except (ImportError, RuntimeError, OSError) as error:
-        raise InvalidInput(
-            f"--arch {package}:{name} needs {package}, which cannot be imported: {error}."
-        ) from error
-    try:
-        if package == "timm":
-            model: nn.Module = library.create_model(name, pretrained=False, num_classes=outputs, **values)
-        else:
-            model = library.get_model(name, weights=None, num_classes=outputs, **values)
-    except (RuntimeError, ValueError, TypeError, KeyError) as error:
-        raise InvalidInput(f"{package} cannot build {name!r}: {str(error).splitlines()[0]}.") from error
-    return model
-
-
-def _imported(factory: str) -> "nn.Module":
-    """Call the user's own code; the folder one stands in counts, as for any script."""
-    import importlib
-    import sys
-
-    from torch import nn
-
-    from firstlight.core.errors import InvalidInput
-
-    module, colon, name = factory.partition(":")
-    if not colon or not name:
-        raise InvalidInput(f"--import must read module:function; got {factory!r}.")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        build = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise InvalidInput(f"--import {factory} was not found: {error}.") from error
-    finally:
-        sys.path.remove(str(Path.cwd()))
-    model = build() if callable(build) and not isinstance(build, nn.Module) else build
-    if not isinstance(model, nn.Module):
-        raise InvalidInput(f"--import {factory} must give a torch.nn.Module; it gave {type(model).__name__}.")
-    return model
-
-
-def _scaled(images: "ImageData", mean: list[float] | None, std: list[float] | None) -> "ImageData":
-    import torch
-
-    from firstlight.core.errors import InvalidInput
-
-    if mean is None and std is None:
-        return images
-    channels = images.shape[0]
-    found = []
-    for name, given, default in (("mean", mean, 0.0), ("std", std, 1.0)):
-        values = given or [default]
-        if len(values) not in (1, channels) or (name == "std" and min(values) <= 0):
-            raise InvalidInput(
-                f"`{name}` must be one number or one for each of {channels} channels"
-                f"{', all positive' if name == 'std' else ''}; got {values}."
-            )
-        found.append(torch.tensor(values).reshape(-1, 1, 1))
-    return images.map(lambda x: (x - found[0]) / found[1])
+    if json:
+        numbers = finding_numbers(inspection).items()
+        shown = {name: value if math.isfinite(value) else None for name, value in numbers}
+        print_json({"model": inspection.name, **shown, "layers_not_measured": inspection.ansatz.skipped})
+    lines = failures(inspection, conditions)
+    for line in lines:
+        print(f"firstlight: {line}", file=sys.stderr)
+    if lines:
+        raise SystemExit(1)

@@ -13,20 +13,23 @@ from firstlight.core.version import __version__
 app = App(
     name="firstlight",
     version=__version__,
-    help="Shows what a convolutional network learns, in what order, and why.",
-    help_epilogue="Images lie in FIRSTLIGHT_DATA, results in FIRSTLIGHT_RUNS. Begin with `firstlight tour`.",
+    help="Show what a convolutional network learns, in what order, and why.",
+    help_epilogue=(
+        "Start with `firstlight tour`. Data sets are kept in the folder FIRSTLIGHT_DATA, results in FIRSTLIGHT_RUNS."
+    ),
 )
 
 # Named as text, so that a command's module is imported only when that command runs or is explained.
 for _name, _where, _help in (
     ("tour", "tour:tour", "Study a small network on real images and write one page about it."),
-    ("inspect", "inspect:inspect", "Look at a trained network of yours and write one page about it."),
-    ("train", "train:train", "Train a network from a recipe; a killed run goes on where it stopped."),
+    ("inspect", "inspect:inspect", "Inspect a trained network of yours and write one page about it."),
+    ("train", "train:train", "Train a network and write its weights; an interrupted training resumes."),
     ("rfm", "rfm:app", "Learn the features of a convolutional kernel, and predict with it."),
-    ("identity", "identity:identity", "Copy or memorise: networks trained to copy one image, by depth."),
+    ("identity", "identity:identity", "Train networks of several depths to copy an image: copy or memorise?"),
     ("data", "data:app", "List, fetch and describe data sets."),
     ("reproduce", "claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
-    ("claims", "claims:app", "The checkable statements of the five papers."),
+    ("atlas", "claims:atlas", "Show every figure of the papers, reported beside measured, on one page."),
+    ("claims", "claims:app", "Show the checkable statements of the five papers."),
     ("report", "report:report", "Write one page about stored runs."),
     ("runs", "runs:app", "List, show and remove stored runs."),
     ("doctor", "doctor:doctor", "Print versions, memory, folders and what works on this machine."),
@@ -42,14 +45,27 @@ def main() -> None:
     except CycloptsError:  # already printed, with the nearest command or option
         sys.exit(2)
     except FirstlightError as error:
-        print(f"firstlight: {error}", file=sys.stderr)
+        print(f"firstlight: {_for_command_line(error)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        print("\nfirstlight: stopped. Finished runs are kept; the same command goes on.", file=sys.stderr)
+        print("\nfirstlight: stopped. Finished runs are kept; the same command resumes.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _for_command_line(error: FirstlightError) -> str:
+    """The message with the flags of the command that ran in place of the library's argument names."""
+    from firstlight.cli.output import in_flags
+
+    _, apps, _ = app.parse_commands(sys.argv[1:])
+    command = apps[-1]
+    if command.default_command is None:
+        return str(error)
+    flags = [name for argument in command.assemble_argument_collection() for name in argument.names]
+    module = sys.modules[command.default_command.__module__]
+    return in_flags(str(error), flags, getattr(module, "FLAGS", {}))
 
 
 if __name__ == "__main__":

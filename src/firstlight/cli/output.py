@@ -1,11 +1,16 @@
 """Tables for people, JSON for programs."""
 
 import json
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from firstlight.data import ImageData
 
 OutputFile = Annotated[Path, Parameter(name=["--output", "-o"])]
 VERDICT_STYLES = {
@@ -40,16 +45,58 @@ def print_table(
 
 
 def page_file(output: Path) -> None:
-    """Refuse a place where no page can be written, before anything is computed."""
+    """Refuse a path at which no page can be written, before anything is computed."""
     from firstlight.core.errors import InvalidInput
+    from firstlight.core.files import file_to_write
 
     if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InvalidInput(f"`output` must name a file in a folder that exists; got {output}.")
+        raise InvalidInput(f"--output must name a file in a folder that exists; got {output}.")
+    file_to_write(output)
+
+
+def wrote(page: Path) -> None:
+    """Say where the finished page is."""
+    print(f"Wrote {page} ({page.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+
+
+def announce_split(train: "ImageData", test: "ImageData") -> None:
+    """Say how many images there are, and how they were split if they came without a split."""
+    note = f" ({train.meta['held_out']})" if "held_out" in train.meta else ""
+    counts = f"{len(train)} training and {len(test)} test images"
+    print(f"{train.meta['name']}: {counts}{note}", file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
     """Print JSON with stable order."""
     print(json.dumps(value, indent=1, ensure_ascii=False))
+
+
+def in_flags(message: str, flags: Iterable[str], other_names: Mapping[str, str]) -> str:
+    """Call arguments by their flags, as the user of a command knows them.
+
+    The library names its arguments in backticks, as a Python caller knows them.
+
+    Parameters
+    ----------
+    message : str
+        Error message of the library.
+    flags : iterable of str
+        Flags of the command.
+    other_names : mapping of str to str
+        Flags of arguments that the library calls by another name.
+
+    Examples
+    --------
+    >>> in_flags("`n_images` must be at least 1; `lr` is fine.", ["--lr"], {"n_images": "--n"})
+    '--n must be at least 1; --lr is fine.'
+    """
+    known = set(flags)
+
+    def flag(match: re.Match[str]) -> str:
+        given = other_names.get(match[1], "--" + match[1].replace("_", "-"))
+        return given if given in known or match[1] in other_names else match[0]
+
+    return re.sub(r"`(\w+)`", flag, message)
 
 
 def numbers(values: dict[str, Any]) -> str:

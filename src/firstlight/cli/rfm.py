@@ -5,61 +5,62 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
-from firstlight.cli.output import OutputFile, page_file
+from firstlight.cli.arguments import AS_THEY_ARE, AsJson, DataName, FolderOptions, Page, Seed, Static
+from firstlight.cli.output import announce_split, page_file, wrote
 
 if TYPE_CHECKING:
     from firstlight.kernels import Round
 
-app = App(name="rfm", help="Learn a convolutional kernel's features, and predict with it.")
+app = App(name="rfm", help="Learn the features of a convolutional kernel, and predict with it.")
 
 
 @app.default
 def rfm(
     *,
-    data: str = "photos",
+    data: DataName = "photos",
     n: int = 500,
     n_test: int = 500,
     family: Literal["cntk", "nngp", "laplace", "gaussian"] = "cntk",
     depth: int = 3,
-    size: int = 3,
+    kernel: int = 3,
     readout: Literal["flatten", "gap"] = "flatten",
     rounds: int = 5,
     agop_images: int | None = None,
     network: bool = True,
-    seed: int = 0,
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
     save: Path | None = None,
-    output: OutputFile = Path("rfm.html"),
+    output: Page = Path("rfm.html"),
+    static: Static = False,
 ) -> None:
     """Learn which patches matter, with shuffled labels as control, and write one page about it.
 
     Parameters
     ----------
-    data
-        A data set, or a folder of class folders.
-    n, n_test
-        Number of training images, a fifth of which choose round and ridge, and of test images.
+    n
+        Number of training images; a fifth of them selects the round and the ridge.
+    n_test
+        Maximum number of test images.
     family
-        cntk or nngp of a ReLU network; laplace or gaussian on patches.
-    depth, size, readout
-        Layers, side of the filters, and flatten or gap (global average pooling, much slower).
+        Kernel: cntk or nngp of a ReLU network, or laplace or gaussian on patches.
+    depth
+        Number of layers.
+    kernel
+        Side of the filters.
+    readout
+        What follows the last layer: flatten, or gap (global average pooling, much slower).
     rounds
-        Updates of the metric at most; it stops when the validation error rises.
+        Maximum number of updates of the metric; learning stops when the validation error rises.
     agop_images
-        Gradients at so many images; all by default.
+        Number of images at which gradients are taken; by default all.
     network
-        Also train a small network and set its first layer beside the kernel's.
-    seed
-        Of everything random.
+        Also train a small network and compare its first layer with the kernel's.
     save
-        A new folder for the fitted machine, which `firstlight rfm predict` reads.
-    output
-        The page to write.
+        New folder to save the fitted machine in, for `firstlight rfm predict`.
     """
-    import sys
-
     from firstlight.core.errors import InvalidInput
     from firstlight.core.progress import screen
-    from firstlight.data import load
+    from firstlight.data import load, load_splits
     from firstlight.estimators import ConvRFMClassifier, save_machine
     from firstlight.insights.rfm import learn_kernel
     from firstlight.report import write_page
@@ -68,56 +69,61 @@ def rfm(
     page_file(output)
     if save is not None and save.exists():
         raise InvalidInput(f"`save` must not exist yet; {save} does.")
-    train, test = load(data, split="train", seed=seed), load(data, split="test", seed=seed)
-    train, test = train.sample(n, seed=seed), test.sample(min(n_test, len(test)), seed=seed)
+    train, test = load_splits(data, n=n, n_test=n_test, seed=seed, **folder.options)
+    announce_split(train, test)
     photos = load("photos", split="test", n=8, seed=seed).x
     machine = ConvRFMClassifier(
-        family=family, depth=depth, size=size, readout=readout, rounds=rounds, agop_images=agop_images,
+        family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
         random_state=seed, verbose=True,
     )  # fmt: skip
     with screen(f"{family} on {data}, {len(train)} images") as view:
 
-        def listen(labels: str, found: "Round") -> None:
-            numbers = (
-                f"validation error {found.error:.4f}, accuracy {found.accuracy:.1%}, ridge {found.ridge:g}"
-            )
-            view.found(f"{labels} labels, round {found.number}", numbers)
+        def listen(labels: str, done: "Round") -> None:
+            numbers = f"validation error {done.error:.4f}, accuracy {done.accuracy:.1%}, ridge {done.ridge:g}"
+            view.add(f"{labels} labels, round {done.number}", numbers)
 
-        found = learn_kernel(train, test, photos, machine=machine, with_network=network, listen=listen)
+        learned = learn_kernel(train, test, photos, machine=machine, with_network=network, listen=listen)
     print(
-        f"Test accuracy {found.test:.1%} (round {found.best}); plain kernel {found.plain_test:.1%}. "
-        f"Metric with shuffled labels: cosine {found.cosine:.2f}."
+        f"Test accuracy {learned.test:.1%} (round {learned.best}); plain kernel {learned.plain_test:.1%}. "
+        f"Metric with shuffled labels: cosine {learned.cosine:.2f}."
     )
+    wrote(write_page(rfm_page(learned), output, static=static))  # first: a machine too large must not cost it
     if save is not None:
         print(f"Saved the machine in {save_machine(machine, save)}.")
-    path = write_page(rfm_page(found), output)
-    print(f"Wrote {path}. Open it in a browser.", file=sys.stderr)
 
 
 @app.command
 def predict(
-    model: Path, *, data: str = "photos", split: str = "test", n: int | None = None, json: bool = False
+    model: Path,
+    *,
+    data: DataName = "photos",
+    split: str | None = None,
+    n: int | None = None,
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    json: AsJson = False,
 ) -> None:
     """Predict with a saved machine, and print its accuracy.
 
     Parameters
     ----------
     model
-        A folder that `firstlight rfm --save` wrote.
-    data, split, n
-        The images; all of the split by default.
-    json
-        Print every prediction as JSON.
+        Folder that `firstlight rfm --save` wrote.
+    split
+        Images to use: train or test. By default test, or all images if there are no splits.
+    n
+        Number of images; by default all.
     """
     from firstlight.cli.output import print_json
     from firstlight.data import load
     from firstlight.estimators import load_machine
 
     machine = load_machine(model)
-    images = load(data, split=split, n=n, seed=0)
-    guesses = machine.predict(images.x)
-    right = float((guesses == images.y.numpy()).mean())
+    images = load(data, split, n=n, seed=seed, **folder.options)
+    predictions = machine.predict(images.x)
+    accuracy = float((predictions == images.y.numpy()).mean())
     if json:
-        print_json({"accuracy": right, "predictions": guesses.tolist()})
+        print_json({"accuracy": accuracy, "predictions": predictions.tolist()})
     else:
-        print(f"{right:.1%} of {len(images)} images of {data} ({split}) are classified correctly.")
+        part = images.meta["split"]
+        print(f"{accuracy:.1%} of {len(images)} images of {data} ({part}) are classified correctly.")

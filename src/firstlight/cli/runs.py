@@ -2,18 +2,14 @@
 
 from cyclopts import App
 
+from firstlight.cli.arguments import AsJson
+
 app = App(name="runs", help="List, show and remove stored runs.")
 
 
 @app.command(name="list")
-def list_runs(*, json: bool = False) -> None:
-    """List all stored runs, newest first; damaged ones are marked.
-
-    Parameters
-    ----------
-    json
-        Print JSON instead of a table.
-    """
+def list_runs(*, json: AsJson = False) -> None:
+    """List all stored runs, newest first; damaged ones are marked."""
     from firstlight.cli.output import print_json, print_table
     from firstlight.core.errors import StoreProblem
     from firstlight.store import Store
@@ -31,17 +27,17 @@ def list_runs(*, json: bool = False) -> None:
     elif rows:
         print_table(f"{len(rows)} runs in {store.root}", columns, rows)
     else:
-        print(f"No runs in {store.root} yet. `firstlight tour` makes the first.")
+        print(f"No runs in {store.root} yet. `firstlight tour` makes one.")
 
 
 @app.command
 def show(id: str) -> None:
-    """Show settings, result and cost of one run.
+    """Show the settings, result and cost of one run.
 
     Parameters
     ----------
     id
-        Its name, or the beginning of it.
+        Id of the run, or how it begins.
     """
     from firstlight.cli.output import print_json
     from firstlight.core.result import Result, brief, plain
@@ -78,13 +74,13 @@ def rm(*ids: str) -> None:
     Parameters
     ----------
     ids
-        Their names, or the beginnings of them.
+        Ids of the runs, or how they begin.
     """
     from firstlight.core.errors import InvalidInput
     from firstlight.store import Store
 
     if not ids:
-        raise InvalidInput("Name at least one run. `firstlight runs list` shows what is there.")
+        raise InvalidInput("Name at least one run. `firstlight runs list` shows all.")
     store = Store()
     for id in [store.find(given) for given in ids]:
-        print(f"removed {store.remove(id)}")
+        print(f"Removed {store.remove(id)}.")

@@ -1,14 +1,14 @@
-"""`firstlight tour`: the main job."""
+"""`firstlight tour`: a short study of all five themes."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstlight.cli.output import OutputFile, page_file
+from firstlight.cli.arguments import AS_THEY_ARE, FolderOptions, Page, Seed, Static, Switch
+from firstlight.cli.output import announce_split, page_file, wrote
 
 if TYPE_CHECKING:
-    from firstlight.data import ImageData
-    from firstlight.insights import Tour
-    from firstlight.store import Run
+    from firstlight.tour import Tour
 
 
 def tour(
@@ -16,10 +16,11 @@ def tour(
     data: str = "auto",
     minutes: float = 5.0,
     n: int | None = None,
-    seed: int = 0,
-    output: OutputFile = Path("tour.html"),
-    watch: bool = False,
-    static: bool = False,
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    output: Page = Path("tour.html"),
+    watch: Switch = False,
+    static: Static = False,
 ) -> None:
     """Study a small network on real images and write one page about it.
 
@@ -28,93 +29,48 @@ def tour(
     Parameters
     ----------
     data
-        A data set such as cifar10, mnist or photos; auto: cifar10 if it can be had, else the photographs that come
-        with the package.
+        Name of a data set such as cifar10, mnist or photos, or a folder of class folders. By default cifar10 if it
+        can be fetched, otherwise the photographs that come with the package.
     minutes
-        What the training may take on two cores.
+        Time budget of the training, in minutes on two cores.
     n
         Number of training images; by default 2000, or all if there are fewer.
-    seed
-        Of everything random.
-    output
-        The page to write.
     watch
-        Let the page load itself again while it grows: open it in a browser at once.
-    static
-        SVG only, without any script.
+        Make the page reload itself while it grows, so that you can open it at once.
     """
-    import sys
-
     from firstlight.core.errors import InvalidInput
     from firstlight.core.progress import screen
-    from firstlight.data import load
+    from firstlight.data import load_splits, usual_data_set
     from firstlight.report import tour_page, write_page
+    from firstlight.tour.stored import fetch_or_run_tour
 
     if not 0.1 <= minutes <= 600:
         raise InvalidInput(f"`minutes` must lie in 0.1 .. 600; got minutes={minutes:g}.")
     page_file(output)
-    name = _choose(data)
-    train = load(name, split="train", seed=seed)
-    train = train.sample(min(2000, len(train)) if n is None else n, seed=seed)
-    test = load(name, split="test", seed=seed)
-    test = test.sample(min(2000, len(test)), seed=seed)
-    print(f"{name}: {len(train)} training and {len(test)} test images", file=sys.stderr)
+    name, reason = usual_data_set() if data == "auto" else (data, "")
+    if reason:
+        print(reason, file=sys.stderr)
+    train, test = load_splits(name, n=n, at_most=2000, n_test=2000, seed=seed, **folder.options)
+    announce_split(train, test)
     told: set[str] = set()
     with screen(f"Tour of {name}, page in {output}", seconds=60 * minutes) as view:
 
         def listen(so_far: "Tour") -> None:
             for part, words in _findings(so_far).items():
                 if part not in told:
-                    view.found(part, words)
+                    view.add(part, words)
                     told.add(part)
             write_page(tour_page(so_far, reloads=watch), output, static=static)
 
-        run = _run(train, test, minutes=minutes, seed=seed, listen=listen)
-    path = write_page(tour_page(run.result), output, static=static)
-    print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+        run = fetch_or_run_tour(train, test, minutes=minutes, seed=seed, listen=listen)
+    wrote(write_page(tour_page(run.result), output, static=static))
     print(f"`firstlight report {run.id}` writes it again.", file=sys.stderr)
-
-
-def _run(train: "ImageData", test: "ImageData", *, minutes: float, seed: int, **options: object) -> "Run":
-    """Fetch or do the tour; it depends on nothing but these settings."""
-    from firstlight.insights import run_tour
-    from firstlight.insights.tour import PARTS
-    from firstlight.store import RunSpec, Store
-
-    store = Store()
-    spec = RunSpec(
-        what="tour",
-        config={"minutes": minutes, "seed": seed, "n": len(train), "parts": list(PARTS)},
-        data=f"{train.fingerprint} {test.fingerprint}",
-    )
-    return store.fetch_or_run(
-        spec,
-        lambda scratch: run_tour(train, test, minutes=minutes, seed=seed, store=store, **options),  # type: ignore[arg-type]
-    )
 
 
 def _findings(so_far: "Tour") -> dict[str, str]:
     """One sentence for each part that is done."""
-    from firstlight.report.tour import PARTS
+    from firstlight.report.tour import PAGES
+    from firstlight.tour import PARTS
 
-    done = {part: found for name, part in PARTS.items() if (found := getattr(so_far, name)) is not None}
-    return {
-        part.words: (part.answers(found) or part.sections(found))[0].answer.split(". ")[0]
-        for part, found in done.items()
-    }
-
-
-def _choose(data: str) -> str:
-    import sys
-
-    from firstlight.core.errors import DataUnavailable
-    from firstlight.data import fetch
-
-    if data != "auto":
-        return data
-    try:
-        fetch("cifar10")
-    except DataUnavailable as reason:
-        print(f"Using the embedded photographs: {reason}", file=sys.stderr)
-        return "photos"
-    return "cifar10"
+    done = {part: so_far.parts[part.name] for part in PARTS if part.name in so_far.parts}
+    return {part.words: PAGES[type(result)].summary(result) for part, result in done.items()}

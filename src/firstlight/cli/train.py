@@ -1,15 +1,19 @@
 """`firstlight train`: a trained network to look at."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from firstlight.cli.output import OutputFile
+from cyclopts import Parameter
+
+from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Seed
+
+FLAGS = {"name": "--arch"}
 
 
 def train(
     *,
     arch: str = "small",
-    data: str = "photos",
+    data: DataName = "photos",
     n: int | None = None,
     epochs: int = 10,
     lr: float = 0.1,
@@ -18,33 +22,49 @@ def train(
     optimiser: str = "sgd",
     loss: Literal["cross_entropy", "mse", "mse_sum"] = "cross_entropy",
     initialiser: str = "default",
-    seed: int = 0,
-    output: OutputFile = Path("model.safetensors"),
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("model.safetensors"),
+    save_initial: Path | None = None,
 ) -> None:
-    """Train a network; the same command after a kill goes on where it stopped, to the same bits.
+    """Train a network and write its weights. After an interruption the same command resumes, to the same bits.
 
     Parameters
     ----------
     arch
         Name of an architecture.
-    data
-        Name of a data set, or a folder of class folders.
     n
-        Number of training images; all by default.
-    epochs, lr, momentum, batch_size, optimiser, loss, initialiser, seed
-        The recipe.
+        Number of training images; by default all.
+    epochs
+        Number of passes over the training images.
+    lr
+        Learning rate.
+    momentum
+        Momentum of sgd.
+    batch_size
+        Number of images per step.
+    optimiser
+        One of sgd, adam, adagrad, rmsprop, adamax, adadelta.
+    loss
+        Loss to minimise: cross-entropy, or squared errors averaged (mse) or summed (mse_sum) over the outputs.
+    initialiser
+        Initialiser of the weights: default, xavier_normal, kaiming_normal, orthogonal and others.
     output
-        Where to write the weights (safetensors).
+        File to write the weights to (safetensors).
+    save_initial
+        File to write the weights before training to, for `firstlight inspect --initial`.
     """
-    from safetensors.torch import save_file
-
-    from firstlight.core.files import whole_file
-    from firstlight.data import load
-    from firstlight.models.spec import ModelSpec
+    from firstlight.cli.output import announce_split
+    from firstlight.core.files import file_to_write
+    from firstlight.data import load_splits
+    from firstlight.models import ModelSpec, save_weights
     from firstlight.store import Store
     from firstlight.training import Recipe, accuracy, train_once
 
-    images = load(data, split="train", n=n, seed=seed)
+    for path in filter(None, (output, save_initial)):
+        file_to_write(path)  # refused before the training, not after it
+    images, unseen = load_splits(data, n=n, seed=seed, **folder.options)
+    announce_split(images, unseen)
     spec = ModelSpec(name=arch, classes=images.n_classes, shape=images.shape, initialiser=initialiser)
     recipe = Recipe(
         optimiser=optimiser,
@@ -55,12 +75,12 @@ def train(
         epochs=epochs,
         seed=seed,
     )
-    done = train_once(spec, images, recipe, store=Store())
-    with whole_file(output) as part:
-        save_file(done.weights, part, metadata={"arch": arch, "data": data})
-    model = done.into(spec(seed))
-    unseen = load(data, split="test", seed=seed)
+    trained = train_once(spec, images, recipe, store=Store())
+    save_weights(trained.weights, output, arch=arch, data=data)
+    if save_initial is not None:
+        save_weights(trained.initial, save_initial, arch=arch, data=data)
+    model = trained.into(spec(seed))
     print(
-        f"Wrote {output}. Last loss {done.history.loss[-1]:.3g}, training accuracy "
+        f"Wrote {output}. Last loss {trained.history.loss[-1]:.3g}, training accuracy "
         f"{accuracy(model, images):.1%}, test accuracy {accuracy(model, unseen):.1%}."
     )

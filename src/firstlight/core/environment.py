@@ -1,4 +1,4 @@
-"""What this machine is: recorded with every run, printed by `firstlight doctor`."""
+"""Facts about this machine: recorded with every run, printed by `firstlight doctor`."""
 
 import math
 import os
@@ -41,13 +41,24 @@ def code_commit() -> str:
 
 def package_versions() -> dict[str, str]:
     """Versions of the packages that decide the numbers."""
-    found = {}
+    versions = {}
     for name in ("torch", "numpy", "scipy", "numba", "scikit-learn", "safetensors"):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            versions[name] = "missing"
+    return versions
+
+
+def processor() -> str:
+    """Model of the processor and the widest vectors it offers, which decide the last bits of sums."""
+    with suppress(OSError, IndexError):
+        text = Path("/proc/cpuinfo").read_text()
+        model = text.split("model name")[1].split(":", 1)[1].splitlines()[0].strip()
+        flags = set(text.split("flags")[1].splitlines()[0].split()) if "flags" in text else set()
+        widest = next((name for name in ("avx512f", "avx2", "avx") if name in flags), "")
+        return " ".join(filter(None, (model, widest)))
+    return platform.processor() or platform.machine()
 
 
 def environment() -> dict[str, str | int]:
@@ -57,13 +68,14 @@ def environment() -> dict[str, str | int]:
         "numerics": NUMERICS,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
+        "processor": processor(),
         "cores": os.cpu_count() or 1,
         **package_versions(),
     }
 
 
 def free_memory() -> int:
-    """Bytes of memory that can be had without swapping: `FIRSTLIGHT_MEMORY_GB` if given, else what the system says."""
+    """Bytes of memory to use without swapping: `FIRSTLIGHT_MEMORY_GB` if given, else what the system reports."""
     given = os.environ.get("FIRSTLIGHT_MEMORY_GB", "")
     if given:
         try:
@@ -74,6 +86,6 @@ def free_memory() -> int:
             raise InvalidInput(f"`FIRSTLIGHT_MEMORY_GB` must be a positive number; got {given!r}.")
         return int(wanted * 1e9)
     with suppress(OSError, ValueError, IndexError):
-        found = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
-        return int(found) * 1024
-    return 4 << 30  # a system that does not say: assume little
+        kilobytes = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
+        return int(kilobytes) * 1024
+    return 4 << 30  # the system reports nothing: assume little

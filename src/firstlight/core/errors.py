@@ -1,27 +1,27 @@
-"""Errors that a user can act upon. Every message says what must hold, what came and what to do."""
+"""Errors that a user can act on. Every message says what must hold, what was given and what to do."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
 class FirstlightError(Exception):
-    """Something outside our code is not as it must be; the command line prints it as one line."""
+    """A problem that the user can solve; the command line prints it as one line."""
 
 
 class InvalidInput(FirstlightError, ValueError):
-    """An argument, a file or an array that has no meaning here."""
+    """An argument, a file or an array that cannot be used."""
 
 
 class DataUnavailable(FirstlightError):
-    """A data set is neither cached nor obtainable; the message says what to put where."""
+    """A data set is neither in the cache nor can it be fetched; the message says what to put where."""
 
 
 class StoreProblem(FirstlightError):
-    """A run folder is damaged, or the place for results cannot be written."""
+    """A run folder is damaged, or a result cannot be written."""
 
 
 class Diverged(FirstlightError):
-    """Training left the finite numbers."""
+    """Training diverged: the loss is no longer finite."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], *, hint: str = "") -> InvalidInput:

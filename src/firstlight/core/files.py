@@ -1,32 +1,45 @@
-"""Files that are either whole or absent."""
+"""Files that are written completely or not at all."""
 
 import errno
 import hashlib
+import json
 import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from firstlight.core.errors import StoreProblem
+from firstlight.core.foreign import demand_regular
 
 BLOCK = 1 << 20
 
 
 def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's bytes, read in blocks."""
+    """SHA-256 of a regular file's bytes, read in blocks."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with demand_regular(path).open("rb") as file:
         while block := file.read(BLOCK):
             digest.update(block)
     return digest.hexdigest()
 
 
+def canonical_json(value: Any) -> str:
+    """JSON that is equal for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def seal_of(body: Mapping[str, Any]) -> str:
+    """Checksum of a JSON object, to be kept beside it."""
+    return hashlib.sha256(canonical_json(body).encode()).hexdigest()
+
+
 @contextmanager
 def clear_disk_errors(path: Path) -> Iterator[None]:
-    """Turn a full disk or a forbidden folder into one sentence that names the path."""
+    """Turn a full disk or a lack of permission into one sentence that names the path."""
     try:
         yield
     except OSError as error:
@@ -47,22 +60,38 @@ def clear_disk_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
+def file_to_write(path: Path) -> Path:
+    """Follow links to the file that `path` stands for, and refuse whatever is there but is no regular file.
+
+    A rename over a device, a FIFO or a socket would destroy it: as root, even ``/dev/null``.
+    """
+    target = _without_links(path)
+    if target.exists() and not target.is_file():
+        raise StoreProblem(
+            f"Cannot write {path}: it is {_kind(target)}, not a regular file. Choose another name."
+        )
+    return target
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary name beside `path`; rename it to `path` only if the block succeeds.
 
-    The file gets the permissions that any new file gets, whatever the writer of its bytes made of them.
+    A link stays, and the file it leads to is replaced. Whatever is no regular file is refused. The file gets
+    the permissions that any new file gets: some writers make theirs readable by the owner only.
     """
     with clear_disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = _beside(path)
+        target = file_to_write(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = _beside(target)
         part.touch(exist_ok=False)
         mode = stat.S_IMODE(part.stat().st_mode)
         try:
             yield part
             part.chmod(mode)
-            _flush(part)
-            part.replace(path)
+            flush(part)
+            part.replace(file_to_write(path))
+            flush(target.parent)
         finally:
             part.unlink(missing_ok=True)
 
@@ -71,12 +100,14 @@ def whole_file(path: Path) -> Iterator[Path]:
 def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; rename it only if the block succeeds and `path` is free.
 
-    If somebody else finished the same folder meanwhile, theirs stays and ours is dropped. Files in it get the
-    permissions that any new file gets.
+    If another process finished the same folder meanwhile, its folder stays and ours is dropped. A link stays,
+    and the folder it leads to is made; whatever else is no folder is refused. Files in it get the permissions
+    that any new file gets.
     """
     with clear_disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = _beside(path)
+        target = _folder_to_write(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = _beside(target)
         part.mkdir()
         mode = stat.S_IMODE(part.stat().st_mode)
         try:
@@ -84,19 +115,80 @@ def whole_folder(path: Path) -> Iterator[Path]:
             for file in part.iterdir():
                 if file.is_file():
                     file.chmod(mode & 0o666)
-                _flush(file)
-            if not path.exists():
-                part.rename(path)
+                flush(file)
+            flush(part)
+            if not _folder_to_write(path).exists():
+                part.rename(target)
+            flush(target.parent)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold a lock file; the lock vanishes with the process, however that ends.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file. It stays: to remove it would let two processes hold two locks of one name.
+    shared : bool, default False
+        Let others hold the lock too, as readers do; only a holder that shares nothing keeps them out.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: the last writer finds the folder taken and yields
+        yield
+        return
+    with clear_disk_errors(path):
+        file = file_to_write(path).open("ab")
+    with file:
+        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+
+
+def _folder_to_write(path: Path) -> Path:
+    target = _without_links(path)
+    if target.exists() and not target.is_dir():
+        raise StoreProblem(f"Cannot write {path}: it is {_kind(target)}, not a folder. Choose another name.")
+    return target
+
+
+def _without_links(path: Path) -> Path:
+    if not path.is_symlink():
+        return path
+    try:
+        return path.resolve(strict=False)
+    except (OSError, RuntimeError) as error:  # RuntimeError before Python 3.13
+        raise StoreProblem(f"Cannot write {path}: it is a link that leads in a circle. Remove it.") from error
+
+
+def _kind(path: Path) -> str:
+    """What the file system has there, in words."""
+    kinds = {
+        stat.S_IFREG: "a file",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+    }
+    return kinds.get(stat.S_IFMT(path.stat().st_mode), "something else")
 
 
 def _beside(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
 
 
-def _flush(path: Path) -> None:
-    """Make sure that the bytes reach the disk before the name does."""
-    if path.is_file():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
+def flush(path: Path) -> None:
+    """Make sure that bytes reach the disk before their name does, and a name before anyone is told of it."""
+    if os.name == "nt" and path.is_dir():  # folders cannot be opened there
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():  # some network file systems refuse folders
+            raise
+    finally:
+        os.close(descriptor)

@@ -33,14 +33,20 @@ def cpu_seconds() -> float:
     return time.process_time() + _worker_seconds
 
 
+def credit_cpu(seconds: float) -> None:
+    """Count CPU time that was spent earlier: what a result costs includes the stored results it reuses."""
+    global _worker_seconds
+    _worker_seconds += seconds
+
+
 def report_fraction(done: float, *, note: str = "") -> None:
-    """Tell whoever watches how much of the current task is done, and how it stands; free when nobody does."""
+    """Report the finished fraction of the current task and a short note; costs nothing if no bar is shown."""
     if _sink is not None:
         _sink(done, note)
 
 
 def default_jobs() -> int:
-    """Number of tasks side by side: `FIRSTLIGHT_JOBS`, else the cores this process may use."""
+    """Number of tasks to run in parallel: `FIRSTLIGHT_JOBS`, else the cores this process may use."""
     given = os.environ.get("FIRSTLIGHT_JOBS", "")
     if given:
         if not given.isdigit() or int(given) < 1:
@@ -76,11 +82,11 @@ def map_tasks(
     function : callable
         Any callable; closures are fine.
     tasks : sequence of Task
-        One argument each.
+        Arguments, one for each call.
     label : str
-        What the progress bar says.
+        Text before the progress bar.
     n_jobs : int, optional
-        Processes side by side; 1 runs everything here. Default :func:`default_jobs`.
+        Number of processes; 1 runs everything in this one. Default :func:`default_jobs`.
     show : bool, optional
         Force the progress bar on or off.
 
@@ -109,18 +115,18 @@ def map_tasks(
 
 @contextmanager
 def on_cluster(address: str | None) -> Iterator[None]:
-    """Send the tasks of the block to a Dask cluster, such as ``tcp://scheduler:8786``; None stays here."""
+    """Send the tasks of the block to a Dask cluster, such as ``tcp://scheduler:8786``; None runs them here."""
     if address is None:
         yield
         return
     try:
         from distributed import Client
     except ImportError as error:
-        raise InvalidInput("a cluster needs Dask: `pip install firstlight[cluster]`.") from error
+        raise InvalidInput("A cluster needs Dask: `pip install firstlight[cluster]`.") from error
     try:
         client = Client(address, timeout=10)
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"no Dask scheduler answers at {address!r} ({error}).") from error
+        raise InvalidInput(f"No Dask scheduler answers at {address!r} ({error}).") from error
     with client, joblib.parallel_config(backend="dask"):
         yield
 

@@ -1,4 +1,4 @@
-"""Progress bars that stay silent where nobody looks: pipes, notebooks' logs, quick jobs."""
+"""Progress bars that appear on a terminal only, so that pipes and logs stay clean."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @runtime_checkable
 class Bar(Protocol):
-    """What long-running code needs to know of a progress bar."""
+    """The part of a progress bar that long-running code uses."""
 
     def advance(self, amount: float = 1.0) -> None:
         """Move on by `amount` of the total."""
@@ -34,15 +34,15 @@ class _Silent:
 
 
 def is_watched() -> bool:
-    """Whether somebody sees the terminal."""
+    """Whether progress is shown: stderr is a terminal."""
     return sys.stderr.isatty()
 
 
 class Screen:
-    """What a long command has found so far, what it is doing, and how long that may take.
+    """Findings of a long command so far, its progress bars, and the time left.
 
-    On a terminal everything is redrawn in place, and bars that are shown meanwhile stand below; elsewhere
-    every finding is one line.
+    On a terminal everything is redrawn in place, with the bars below; elsewhere every finding is printed as
+    one line.
     """
 
     def __init__(self, title: str, *, seconds: float | None, show: bool) -> None:
@@ -55,15 +55,15 @@ class Screen:
 
             self.bars = shown.Progress(*_columns(shown, ""), auto_refresh=False)
 
-    def found(self, name: str, words: str) -> None:
-        """Add a finding, in numbers or words."""
+    def add(self, name: str, words: str) -> None:
+        """Add a finding."""
         self.rows.append((name, words))
         if self.bars is None:
             print(f"{name}: {words}", file=sys.stderr)
 
     @property
     def left(self) -> str:
-        """How long it may still take, as planned; without a plan, how long it took so far.
+        """Time left of the planned time; without a plan, the time passed.
 
         Examples
         --------
@@ -100,11 +100,11 @@ def screen(title: str, *, seconds: float | None = None, show: bool | None = None
     Parameters
     ----------
     title : str
-        What is going on.
+        Heading of the view.
     seconds : float, optional
-        How long it is planned to take, if that is known.
+        Planned time, if known.
     show : bool, optional
-        True or False to force the live view; by default only on a terminal.
+        Force the live view on or off; by default it is shown on a terminal only.
     """
     global _screen
     shown = Screen(title, seconds=seconds, show=is_watched() if show is None else show)
@@ -125,18 +125,18 @@ def screen(title: str, *, seconds: float | None = None, show: bool | None = None
 
 @contextmanager
 def progress(label: str, *, total: float | None, unit: str = "", show: bool | None = None) -> Iterator[Bar]:
-    """Show a bar with the time left while the block runs; nothing remains of it afterwards.
+    """Show a bar with the time left while the block runs; it disappears afterwards.
 
     Parameters
     ----------
     label : str
-        What is going on.
+        Text before the bar.
     total : float or None
-        The amount of work, or None if unknown.
+        Amount of work, or None if unknown.
     unit : str, default ''
         "bytes" shows sizes and speed; anything else is printed after the count.
     show : bool, optional
-        True or False to force it; by default only on a terminal.
+        Force the bar on or off; by default it is shown on a terminal only.
     """
     if not (is_watched() if show is None else show):
         yield _Silent()
@@ -173,7 +173,7 @@ def _columns(shown: ModuleType, unit: str) -> "list[rich_progress.ProgressColumn
 
 @contextmanager
 def _bar(shown: "rich_progress.Progress", label: str, total: float | None) -> Iterator[Bar]:
-    """One bar, taken away again at the end."""
+    """One bar, removed at the end."""
     task = shown.add_task(label, total=total, note="")
 
     class _Shown:

@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """A dictionary whose misses name the nearest entry.
+    """A dictionary that suggests the nearest entry when a name is unknown.
 
     Parameters
     ----------
     kind : str
-        What the entries are, as it should read in an error message.
+        What an entry is called in error messages.
     hint : str, default ''
-        What to do on a miss; by default all names are listed.
+        What the error message advises; by default it lists all names.
 
     Examples
     --------

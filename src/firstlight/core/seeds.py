@@ -31,7 +31,7 @@ def generator_from(*parts: str | int) -> torch.Generator:
 
 @contextmanager
 def global_seed(*parts: str | int) -> Iterator[None]:
-    """Seed torch's global generator inside the block and give the caller's state back afterwards.
+    """Seed torch's global generator inside the block and restore the caller's state afterwards.
 
     Needed only for code that offers no `generator` argument: layer constructors and dropout.
     """

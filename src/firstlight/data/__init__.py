@@ -1,6 +1,16 @@
 """Data sets, one file each, and interventions on them."""
 
-from firstlight.data.catalogue import available, describe, fetch, load
+from firstlight.data.catalogue import available, describe, fetch, load, load_splits, usual_data_set
+from firstlight.data.conversion import as_images
 from firstlight.data.images import ImageData
 
-__all__ = ["ImageData", "available", "describe", "fetch", "load"]
+__all__ = [
+    "ImageData",
+    "as_images",
+    "available",
+    "describe",
+    "fetch",
+    "load",
+    "load_splits",
+    "usual_data_set",
+]

@@ -4,20 +4,21 @@ import contextlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from firstlight.core.environment import user_folder
 from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import clear_disk_errors, sha256_of, whole_folder
+from firstlight.core.files import clear_disk_errors, flush, locked, seal_of, sha256_of, whole_folder
+from firstlight.core.foreign import is_regular, read_json
+from firstlight.core.tensor_files import load_tensors, save_tensors
 from firstlight.data.stored import StoredImages
 
 MANIFEST = "manifest.json"
+FORMAT = 2
 _verified: set[tuple[str, int, int, str]] = set()
 
 
@@ -28,7 +29,12 @@ def cache_folder() -> Path:
 
 def is_cached(name: str) -> bool:
     """Whether a whole copy of the data set lies in the cache."""
-    return (cache_folder() / name / MANIFEST).exists()
+    with _reading(name):
+        return _is_there(name)
+
+
+def _is_there(name: str) -> bool:
+    return is_regular(cache_folder() / name / MANIFEST)
 
 
 def demand_writable_cache() -> None:
@@ -45,50 +51,78 @@ def demand_writable_cache() -> None:
 
 
 def write_cache(name: str, splits: Mapping[str, StoredImages], *, origin: str, replace: bool = False) -> Path:
-    """Write all splits and their checksums, whole or not at all; return the folder."""
+    """Write all splits and their checksums, whole or not at all; return the folder.
+
+    A copy that is there is replaced only if `replace` says so, and while nobody reads it.
+    """
     demand_writable_cache()
     target = cache_folder() / name
-    with whole_folder(target) as folder:
+    # the lock is taken within the block and held until the folder has its name
+    with contextlib.ExitStack() as writing, whole_folder(target) as folder:
         files = {}
         for split, images in splits.items():
             file = folder / f"{split}.safetensors"
             tensors = {"x": images.x, "y": images.y}
             tensors |= {f"attribute/{k}": v for k, v in images.attributes.items()}
-            save_file(tensors, file, metadata={"classes": json.dumps(images.classes)})
+            save_tensors(file, tensors, {"classes": json.dumps(images.classes)})
             files[file.name] = {"sha256": sha256_of(file), "n": len(images)}
-        body = {"name": name, "origin": origin, "files": files}
+        body: dict[str, Any] = {"format": FORMAT, "name": name, "origin": origin, "files": files}
+        body["sha256"] = seal_of(body)
         (folder / MANIFEST).write_text(json.dumps(body, indent=1))
-        if replace or not is_cached(name):
-            _drop(target)
+        for file in folder.iterdir():  # what takes long happens before the others have to wait
+            flush(file)
+        writing.enter_context(locked(_lock(name)))
+        if replace or not _is_there(name):
+            _drop(target.resolve())  # a link stays
     return target
 
 
 def read_cache(name: str, split: str) -> StoredImages:
     """Read one split after checking that not a bit has changed since it was written."""
+    with _reading(name):
+        return _read(name, split)
+
+
+def _read(name: str, split: str) -> StoredImages:
     folder = cache_folder() / name
     try:
         file = folder / f"{split}.safetensors"
-        expected = manifest(name)["files"].get(file.name)
+        expected = _manifest(name)["files"].get(file.name)
         if expected is None:
-            raise InvalidInput(f"The copy of {name} in the cache has no split {split!r}.")
+            raise _NoSplit(f"The copy of {name} in the cache has no split {split!r}.")
         _verify(file, expected["sha256"])
-        with safe_open(file, framework="pt") as opened:
-            tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
-            classes = tuple(json.loads(opened.metadata()["classes"]))
+        content = load_tensors(file)
+        tensors, classes = content.tensors, tuple(json.loads(content.words["classes"]))
         attributes = {k.partition("/")[2]: v for k, v in tensors.items() if k.startswith("attribute/")}
         return StoredImages(tensors["x"], tensors["y"].to(torch.int64), classes, attributes)
-    except InvalidInput:
+    except _NoSplit:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(name, error) from error
+
+
+class _NoSplit(InvalidInput):
+    """The copy is whole, but what is asked for is no part of it."""
 
 
 def manifest(name: str) -> dict[str, Any]:
     """What was written beside a cached data set: its files, their checksums and where they came from."""
+    with _reading(name):
+        return _manifest(name)
+
+
+def _manifest(name: str) -> dict[str, Any]:
     try:
-        body: dict[str, Any] = json.loads((cache_folder() / name / MANIFEST).read_text())
+        body: dict[str, Any] = read_json(cache_folder() / name / MANIFEST)
         if not isinstance(body.get("files"), dict):
             raise ValueError(f"{MANIFEST} lists no files")
+        # copies of the first versions have neither; one flipped bit cannot hide both
+        if "format" in body or "sha256" in body:
+            sealed = body.pop("sha256", None)
+            if sealed != seal_of(body):
+                raise ValueError(f"{MANIFEST} was changed after it was written")
+        if body.get("name") != name:
+            raise ValueError(f"it is a copy of {body.get('name')!r} under another name")
     except (OSError, ValueError, AttributeError) as error:
         raise _damaged(name, error) from error
     return body
@@ -99,13 +133,29 @@ def remove_cached(name: str) -> bool:
     target = cache_folder() / name
     if not target.is_dir():
         return False
-    _drop(target)
+    with locked(_lock(name)):
+        _drop(target)
     return True
 
 
+def _lock(name: str) -> Path:
+    return cache_folder() / f".{name}.lock"
+
+
+@contextlib.contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Keep writers out while a copy is read. Where the cache is read-only nobody writes, and nothing is locked."""
+    with contextlib.ExitStack() as held:
+        if cache_folder().is_dir():
+            with contextlib.suppress(StoreProblem, OSError):
+                held.enter_context(locked(_lock(name), shared=True))
+        yield
+
+
 def _damaged(name: str, error: Exception) -> StoreProblem:
+    reason = str(error).rstrip(".")
     return StoreProblem(
-        f"The cached data set {name!r} is damaged ({error}). It was not used; remove it with "
+        f"The cached data set {name!r} is damaged ({reason}). It was not used; remove it with "
         f"`firstlight data rm {name}` (folder {cache_folder() / name}) and get it again."
     )
 
@@ -121,7 +171,7 @@ def _verify(file: Path, sha256: str) -> None:
 
 
 def _drop(folder: Path) -> None:
-    # renamed first: a reader sees the whole folder or none
+    # renamed first: a process that is killed here leaves the whole folder or none
     if not folder.exists():
         return
     aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".old", dir=folder.parent))

@@ -1,35 +1,37 @@
 """Loading data sets by name: from the cache, the user's copy, a registry, or torchvision."""
 
-import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from firstlight.core.archives import unpacked
 from firstlight.core.errors import DataUnavailable, InvalidInput
-from firstlight.core.fetching import torchvision_files
 from firstlight.data import sets
-from firstlight.data.cache import (
-    cache_folder,
-    demand_writable_cache,
-    is_cached,
-    manifest,
-    read_cache,
-    write_cache,
-)
-from firstlight.data.entries import DATASETS, DataSet, Subset
-from firstlight.data.formats.folder import read_folder
-from firstlight.data.formats.npz import read_npz
-from firstlight.data.images import ImageData
-from firstlight.data.stored import Splits, StoredImages
+from firstlight.data.cache import read_cache
+from firstlight.data.copies import Part, opened_copy
+from firstlight.data.entries import DATASETS, SPLITS, DataSet, Subset
+from firstlight.data.fetched import ensure_cached
+from firstlight.data.formats.folder import PictureFiles
+from firstlight.data.formats.pictures import AS_THEY_ARE, Decoding
+from firstlight.data.images import ImageData, even_sample
+from firstlight.data.splitting import held_out
 
 assert sets.__all__, "importing the sets fills the registry"
 
 
 def load(
     name: str | Path,
-    split: str = "train",
+    split: str | None = "train",
     n: int | None = None,
     seed: int = 0,
     source: str | Path | None = None,
+    *,
+    at_most: int | None = None,
+    size: int | None = None,
+    crop: bool = True,
+    channels: int | None = None,
+    skip_broken: bool = False,
 ) -> ImageData:
     """Load labelled images, fetching them first if need be.
 
@@ -38,20 +40,25 @@ def load(
     name : str or Path
         A data set (``"cifar10"``), some classes of one (``"cifar10:cat/dog"``), a named subset
         (``"cats_dogs"``), or the path of a folder of class folders, an npz file or an archive of either.
-    split : str, default 'train'
-        ``"train"`` or ``"test"``.
+    split : str or None, default 'train'
+        ``"train"`` or ``"test"``; None takes the test images, or all images of a folder without splits.
     n : int, optional
-        Draw this many images, evenly over the classes, as `ImageData.sample` does; default all.
+        Draw this many images, evenly over the classes, as `ImageData.sample` does; default all. Of a
+        folder only the drawn images are decoded.
     seed : int, default 0
-        Of the draw.
+        Seed of the draw.
     source : str or Path, optional
         Your own copy of the data set, in its standard files; with ``"folder"`` any class folders.
+    at_most : int, optional
+        Draw this many images if there are more.
+    size, crop, channels, skip_broken
+        How to decode the pictures of a folder, see :func:`load_splits`.
 
     Returns
     -------
     ImageData
         Pixels as float32 in [0, 1]; `meta` tells name, split, licence and number of images. If the data
-        set can be had nowhere, `DataUnavailable` says what to put where.
+        set cannot be fetched, `DataUnavailable` says what to put where.
 
     Examples
     --------
@@ -59,15 +66,78 @@ def load(
     >>> photos.shape, photos.classes, photos.counts.tolist()
     ((3, 32, 32), ('coffee', 'rocket'), [5, 5])
     """
-    if isinstance(name, Path) or _is_path(name):
-        name, source = "folder", name
-    entry, chosen = _resolved(name)
-    stored = _stored(entry, split, None if source is None else Path(source).expanduser())
-    if chosen:
-        stored = stored.only(chosen)
-    where = entry.where if source is None else "your copy"
-    meta = {"name": name, "split": split, "licence": entry.licence, "where": where}
-    return stored.image_data(n, seed=seed, meta=meta if n is None else {**meta, "seed": seed})
+    request = _Request.of(name, source)
+    decoding = Decoding(size=size, crop=crop, channels=channels, skip_broken=skip_broken)
+    with request.parts(decoding, split) as parts:
+        chosen = split or next(name for name in reversed(SPLITS) if name in parts)
+        return request.images(parts[chosen], chosen, n=n, at_most=at_most, seed=seed)
+
+
+def load_splits(
+    name: str | Path,
+    *,
+    n: int | None = None,
+    at_most: int | None = None,
+    n_test: int | None = None,
+    seed: int = 0,
+    source: str | Path | None = None,
+    share: float = 0.2,
+    size: int | None = None,
+    crop: bool = True,
+    channels: int | None = None,
+    skip_broken: bool = False,
+) -> tuple[ImageData, ImageData]:
+    """Load training and test images; a folder without a test split gets one.
+
+    Parameters
+    ----------
+    name, seed, source
+        As for :func:`load`.
+    n : int, optional
+        Number of training images, drawn evenly over the classes; default all.
+    at_most : int, optional
+        Largest number of training images if `n` is not given.
+    n_test : int, optional
+        Largest number of test images.
+    share : float, default 0.2
+        Share of each class that becomes the test split where there is none. Which images these are
+        depends on `seed` only, and `meta["held_out"]` says it in a sentence.
+    size : int, optional
+        Side of the square that every picture of a folder becomes; by default all must have one size.
+    crop : bool, default True
+        Whether to cut out the largest centred square before resizing. Otherwise pictures are stretched.
+    channels : int, optional
+        1 for grey, 3 for colour; by default grey only if all pictures of the folder are.
+    skip_broken : bool, default False
+        Whether to leave out files that cannot be decoded instead of stopping at the first.
+
+    Returns
+    -------
+    tuple of ImageData
+        Training images and test images.
+    """
+    request = _Request.of(name, source)
+    decoding = Decoding(size=size, crop=crop, channels=channels, skip_broken=skip_broken)
+    with request.parts(decoding, "train") as parts:
+        if not parts["train"].is_labelled:
+            raise InvalidInput(
+                f"Training needs labels; {request.name} holds images without any. Put them into one folder "
+                "per class."
+            )
+        notes: dict[str, Any] = {}
+        train, test = parts["train"], parts.get("test")
+        if test is None:
+            train, test, notes = _own_split(train, share, seed)
+        images = (
+            request.images(train, "train", n=n, at_most=at_most, seed=seed, **notes),
+            request.images(test, "test", n=None, at_most=n_test, seed=seed, **notes),
+        )
+    if images[0].shape != images[1].shape:
+        raise InvalidInput(
+            f"Train and test images must have one size; got {images[0].shape} and {images[1].shape} (channels, "
+            "height, width). Give `size` and `channels` to convert them."
+        )
+    return images
 
 
 def available() -> tuple[str, ...]:
@@ -76,7 +146,7 @@ def available() -> tuple[str, ...]:
 
 
 def describe(name: str) -> DataSet:
-    """What is known of a data set without loading it; a subset tells of the set it is part of."""
+    """Describe a data set without loading it; for a subset, the set it is part of."""
     return _resolved(name)[0]
 
 
@@ -96,7 +166,109 @@ def fetch(name: str, *, source: str | Path | None = None) -> Path | None:
     entry, _ = _resolved(name)
     if entry.embedded is not None or not entry.counts:
         return None
-    return _ensured(entry, None if source is None else Path(source).expanduser())
+    return ensure_cached(entry, None if source is None else Path(source).expanduser())
+
+
+def usual_data_set() -> tuple[str, str]:
+    """CIFAR-10 if it can be fetched, otherwise `photos`, and the reason."""
+    try:
+        fetch("cifar10")
+    except DataUnavailable as error:
+        return "photos", f"Using the photographs that come with the package: {error}"
+    return "cifar10", ""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What a name and a source ask for."""
+
+    name: str
+    entry: DataSet
+    classes: tuple[str, ...]
+    source: Path | None
+
+    @classmethod
+    def of(cls, name: str | Path, source: str | Path | None) -> "_Request":
+        if isinstance(name, Path) or _is_path(name):
+            path = Path(name).expanduser()
+            # the page and the tables show this name
+            return cls(path.resolve().name, *_resolved("folder"), path)
+        return cls(name, *_resolved(name), None if source is None else Path(source).expanduser())
+
+    @contextmanager
+    def parts(self, decoding: Decoding, split: str | None) -> Iterator[Mapping[str, Part]]:
+        """The splits, of named sets only `split`, and the other one if it is None or "train".
+
+        An unknown split is refused before anything is fetched.
+        """
+        if not self.entry.counts:
+            if self.source is None:
+                raise InvalidInput("`source` must name a folder of class folders or an npz file; got none.")
+            with opened_copy(self.entry, self.source, decoding) as parts:
+                self._demand_split(split, tuple(parts))
+                self._demand_pictures(decoding, parts)
+                yield parts
+            return
+        self._demand_split(split, tuple(self.entry.counts))
+        self._demand_pictures(decoding, {})
+        if self.entry.embedded is not None:
+            yield self.entry.embedded()
+            return
+        ensure_cached(self.entry, self.source)
+        yield _Cached(self.entry.name, tuple(self.entry.counts))
+
+    def images(
+        self, part: Part, split: str, *, n: int | None, at_most: int | None, seed: int, **notes: Any
+    ) -> ImageData:
+        """Choose the classes, then the images, then decode them."""
+        if self.classes:
+            part = part.only(self.classes)
+        where = self.entry.where if self.source is None else "your copy"
+        meta = {"name": self.name, "split": split, "licence": self.entry.licence, "where": where, **notes}
+        if n is None and at_most is not None:
+            n = min(at_most, len(part)) if at_most > 0 else at_most  # zero is refused below
+        if n is not None:
+            part = part.take(even_sample(part.y, n, n_classes=len(part.classes), seed=seed))
+            meta["seed"] = seed
+        return part.decoded().image_data(meta)
+
+    def _demand_split(self, split: str | None, known: tuple[str, ...]) -> None:
+        if split is not None and split not in known:
+            words = " or ".join(map(repr, known))
+            raise InvalidInput(f"`split` of {self.name} must be {words}; got {split!r}.")
+
+    def _demand_pictures(self, decoding: Decoding, parts: Mapping[str, Part]) -> None:
+        if decoding != AS_THEY_ARE and not any(isinstance(part, PictureFiles) for part in parts.values()):
+            raise InvalidInput(
+                "`size`, `crop`, `channels` and `skip_broken` say how to decode a folder of pictures; "
+                f"{self.name} is none. Leave them out."
+            )
+
+
+class _Cached(Mapping[str, Part]):
+    """The splits of a cached data set, each read when it is asked for."""
+
+    def __init__(self, name: str, splits: tuple[str, ...]) -> None:
+        self.name, self.splits = name, splits
+
+    def __getitem__(self, split: str) -> Part:
+        if split not in self.splits:
+            raise KeyError(split)
+        return read_cache(self.name, split)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+
+def _own_split(whole: Part, share: float, seed: int) -> tuple[Part, Part, dict[str, Any]]:
+    keep, test = held_out(whole.y, n_classes=len(whole.classes), share=share, seed=seed)
+    note = (
+        f"no test split: {len(test)} of {len(whole)} images are held out for testing, drawn with seed {seed}"
+    )
+    return whole.take(keep), whole.take(test), {"held_out": note}
 
 
 def _resolved(name: str) -> tuple[DataSet, tuple[str, ...]]:
@@ -116,110 +288,3 @@ def _is_path(name: str) -> bool:
     if name.partition(":")[0] in DATASETS:
         return False
     return name.startswith((".", "~", "/")) or "/" in name.partition(":")[0] or Path(name).exists()
-
-
-def _stored(entry: DataSet, split: str, source: Path | None) -> StoredImages:
-    if entry.counts:
-        _demand_split(entry, split, tuple(entry.counts))
-    if entry.embedded is not None:
-        return entry.embedded()[split]
-    if entry.counts:
-        _ensured(entry, source)
-        return read_cache(entry.name, split)
-    if source is None:
-        raise InvalidInput("`source` must name a folder of class folders or an npz file; got none.")
-    splits = _copy(entry, source)
-    _demand_split(entry, split, tuple(splits))
-    return splits[split]
-
-
-def _demand_split(entry: DataSet, split: str, known: tuple[str, ...]) -> None:
-    if split not in known:
-        words = " or ".join(map(repr, known))
-        raise InvalidInput(f"`split` of {entry.name} must be {words}; got {split!r}.")
-
-
-def _ensured(entry: DataSet, source: Path | None) -> Path:
-    origin = "fetched" if source is None else _state(source)
-    if is_cached(entry.name) and (source is None or manifest(entry.name)["origin"] == origin):
-        return cache_folder() / entry.name
-    demand_writable_cache()
-    splits = _fetched(entry) if source is None else _copy(entry, source)
-    _demand_sense(entry, splits)
-    return write_cache(entry.name, splits, origin=origin, replace=source is not None)
-
-
-def _state(source: Path) -> str:
-    """Name a user's copy so that a changed copy is read again, an unchanged one is not."""
-    if not source.exists():
-        raise InvalidInput(f"`source` must exist; {source} does not.")
-    stat = source.stat()
-    return f"{source.resolve()} {stat.st_size} {stat.st_mtime_ns}"
-
-
-def _copy(entry: DataSet, source: Path) -> Splits:
-    """Read a user's copy with the first reader that knows its format."""
-    if not source.exists():
-        raise InvalidInput(f"`source` must exist; {source} does not.")
-    with unpacked(source) as place:
-        if place.suffix == ".npz":
-            return read_npz(place, classes=entry.classes)
-        folder = place if place.is_dir() else place.parent
-        for reader in entry.readers:
-            if splits := reader(folder):
-                return splits
-        if place.is_dir():
-            for candidate in (folder, *_only_child(folder)):
-                if splits := read_folder(candidate, classes=entry.classes, side=entry.resized):
-                    return splits
-    raise InvalidInput(f"{source} does not hold {entry.name}. It must hold {entry.formats}.")
-
-
-def _only_child(folder: Path) -> list[Path]:
-    """The folder that most archives wrap around their contents."""
-    children = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("__")]
-    return children if len(children) == 1 else []
-
-
-def _fetched(entry: DataSet) -> Splits:
-    """Try every way to get a data set without an account; say why each failed."""
-    reasons = []
-    for fetcher in entry.fetchers:
-        try:
-            return fetcher()
-        except DataUnavailable as error:
-            reasons.append(str(error))
-    if entry.torchvision is not None:
-        try:
-            with torchvision_files(*entry.torchvision) as folder:
-                return _copy(entry, folder)
-        except DataUnavailable as error:
-            reasons.append(str(error))
-    tried = f" Tried: {'; '.join(reasons)}." if reasons else ""
-    raise DataUnavailable(
-        f"The data set {entry.name!r} is not in the cache and cannot be fetched here.{tried} "
-        f"Get {entry.formats}, then run `firstlight data get {entry.name} --from PATH`."
-    )
-
-
-def _demand_sense(entry: DataSet, splits: Splits) -> None:
-    """Refuse a copy of something else before it enters the cache; warn of an incomplete one."""
-    for split, expected in entry.counts.items():
-        if split not in splits:
-            raise InvalidInput(
-                f"The copy of {entry.name} has no {split!r} split. It must hold {entry.formats}."
-            )
-        images = splits[split]
-        if tuple(images.x.shape[1:]) != entry.shape:
-            raise InvalidInput(
-                f"Images of {entry.name} must be {entry.shape} (channels, height, width); "
-                f"got {tuple(images.x.shape[1:])} in {split!r}. Is this a copy of another data set?"
-            )
-        if len(images) != expected:
-            warnings.warn(
-                f"this copy of {entry.name} has {len(images)} {split} images; complete it has {expected}",
-                stacklevel=5,
-            )
-    present = set(splits["train"].y.tolist())
-    if missing := [name for label, name in enumerate(entry.classes) if label not in present]:
-        raise InvalidInput(f"The copy of {entry.name} has no training image of class {missing[0]!r}.")

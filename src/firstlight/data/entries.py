@@ -1,4 +1,4 @@
-"""What the package knows of each data set; one file in `data/sets` registers one."""
+"""Descriptions of the data sets; each file in `data/sets` registers one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,9 +22,9 @@ class DataSet:
     Parameters
     ----------
     name : str
-        What `load` calls it.
+        Name for `load`.
     summary : str
-        One line.
+        Description in one line.
     shape : tuple of 3 int or None
         Channels, height, width; None if the copy decides.
     classes : tuple of str
@@ -32,11 +32,11 @@ class DataSet:
     counts : mapping of str to int
         Images per split of the complete set.
     licence : str
-        What the owners allow, as far as we know.
+        What the owners allow, as far as is known.
     where : str
-        How it gets here, in a few words.
+        Where it comes from, in a few words.
     formats : str
-        The files of a user's copy that are understood, in words.
+        Which files of a user's copy are understood, in words.
     readers : tuple of Reader, default ()
         One per format, tried in order; npz files and class folders are always tried last.
     fetchers : tuple of callable, default ()
@@ -48,7 +48,7 @@ class DataSet:
     groups : mapping of str to tuple of str
         Names for several classes at once, as in ``"cifar100:small_mammals"``.
     resized : int, optional
-        Side to which class folders of images of any size are brought; None demands equal sizes.
+        Side to which the images of class folders are resized; None demands equal sizes.
     """
 
     name: str

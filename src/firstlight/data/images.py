@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from firstlight.core.seeds import generator_from
 from firstlight.core.shapes import Images, Labels
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageData:
     """Images with labels, class names and a note of where they came from.
 
@@ -31,21 +31,34 @@ class ImageData:
     classes : tuple of str
         One name per class index.
     meta : dict of str to object
-        Free facts, such as ``{"name": "cifar10", "split": "train"}``; interventions add their own.
+        Further facts, such as ``{"name": "cifar10", "split": "train"}``; interventions add their own.
+    files : tuple of str, default ()
+        The file of every image, where each has one of its own; they stay with the images that `take`,
+        `sample` and `only` choose.
+    positions : integer Tensor of shape (n,), optional
+        Where every image stands in the data set it was chosen from; they stay with the images too. None
+        means that nothing was chosen yet.
 
     Examples
     --------
     >>> data = ImageData(torch.zeros(4, 1, 2, 2), torch.tensor([0, 1, 0, 1]), ("cat", "dog"))
     >>> len(data), data.shape, data.counts.tolist()
     (4, (1, 2, 2), [2, 2])
+    >>> data
+    ImageData(4 images of 1x2x2, 2 classes)
     """
 
     x: Images
     y: Labels
     classes: tuple[str, ...]
     meta: dict[str, Any] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    positions: Int[Tensor, " n"] | None = None
 
     def __post_init__(self) -> None:
+        # worker processes receive images row by row, so they are kept that way here too; the address is
+        # left alone, for a copy would undo the memory map that the processes share
+        object.__setattr__(self, "x", self.x.contiguous())
         if self.x.ndim != 4 or self.x.shape[0] == 0:
             raise InvalidInput(f"`x` must hold images as n c h w with n > 0; got {tuple(self.x.shape)}.")
         if self.y.shape != self.x.shape[:1]:
@@ -59,9 +72,30 @@ class ImageData:
                 f"labels must lie in 0 .. {len(self.classes) - 1} for {len(self.classes)} classes; "
                 f"got {int(self.y.min())} .. {int(self.y.max())}."
             )
+        if self.files and len(self.files) != len(self.x):
+            raise InvalidInput(
+                f"`files` must name one file per image, {len(self.x)}, or none; got {len(self.files)}."
+            )
+
+        if self.positions is not None and len(self.positions) != len(self.x):
+            raise InvalidInput(
+                f"`positions` must have one entry per image, {len(self.x)}; got {len(self.positions)}."
+            )
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def __repr__(self) -> str:
+        origin = " ".join(str(self.meta[key]) for key in ("name", "split") if key in self.meta)
+        size = "x".join(map(str, self.shape))
+        images = f"{len(self)} image{'s' if len(self) != 1 else ''} of {size}"
+        classes = f"{self.n_classes} class{'es' if self.n_classes != 1 else ''}"
+        return f"ImageData({origin + ': ' if origin else ''}{images}, {classes if self.is_labelled else 'no labels'})"
+
+    @property
+    def origin(self) -> Int[Tensor, " n"]:
+        """Where every image stands in the data set it was first chosen from."""
+        return torch.arange(len(self)) if self.positions is None else self.positions
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -73,6 +107,11 @@ class ImageData:
     def n_classes(self) -> int:
         """Number of classes."""
         return len(self.classes)
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the labels mean anything; False for images that came without."""
+        return bool(self.meta.get("labelled", True))
 
     @cached_property
     def counts(self) -> Tensor:
@@ -100,7 +139,9 @@ class ImageData:
 
     def take(self, index: Tensor) -> "ImageData":
         """Copy with the images at `index`, in that order."""
-        return self.replace(x=self.x[index], y=self.y[index])
+        places = index.nonzero().flatten() if index.dtype == torch.bool else index
+        files = tuple(self.files[i] for i in places.tolist()) if self.files else ()
+        return self.replace(x=self.x[index], y=self.y[index], files=files, positions=self.origin[places])
 
     def sample(self, n: int, *, seed: int) -> "ImageData":
         """Draw `n` images without replacement, as evenly over the classes as their sizes allow.
@@ -112,11 +153,36 @@ class ImageData:
     def only(self, *names: str) -> "ImageData":
         """Keep the named classes, renumbered in the order given."""
         keep, y = members_of(self.y, self.classes, names)
-        return dataclasses.replace(self, x=self.x[keep], y=y, classes=names)
+        return dataclasses.replace(self.take(keep), y=y, classes=names)
+
+    def scaled(
+        self,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        *,
+        bgr: bool = False,
+    ) -> "ImageData":
+        """Copy with the pixels that a model expects: ``(x - mean) / std``.
+
+        Parameters
+        ----------
+        mean, std : sequence of float, optional
+            One number for all channels, or one per channel in the order that the model reads; by default
+            0 and 1.
+        bgr : bool, default False
+            Whether the model reads blue before red: the channels are turned round first.
+        """
+        c = self.shape[0]
+        if bgr and c != 3:
+            raise InvalidInput(f"`bgr` needs images of 3 channels; these have {c}.")
+        if mean is None and std is None and not bgr:
+            return self
+        shift, factor = _per_channel("mean", mean or [0.0], c), _per_channel("std", std or [1.0], c)
+        return self.map(lambda x: ((x.flip(1) if bgr else x) - shift) / factor)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # as NumPy arrays, so that joblib shares large ones between processes by memory map
-        return _rebuild, (self.x.numpy(), self.y.numpy(), self.classes, self.meta)
+        return _rebuild, (self.x.numpy(), self.y.numpy(), self.classes, self.meta, self.files, self.positions)
 
 
 def even_sample(y: Labels, n: int, *, n_classes: int, seed: int) -> Int[Tensor, " chosen"]:
@@ -163,7 +229,23 @@ def members_of(y: Labels, classes: tuple[str, ...], names: tuple[str, ...]) -> t
     return keep, labels[keep]
 
 
-def _rebuild(x: np.ndarray, y: np.ndarray, classes: tuple[str, ...], meta: dict[str, Any]) -> ImageData:
+def _per_channel(name: str, values: Sequence[float], channels: int) -> Tensor:
+    if len(values) not in (1, channels) or (name == "std" and min(values) <= 0):
+        raise InvalidInput(
+            f"`{name}` must be one number or one for each of {channels} channels"
+            f"{', all positive' if name == 'std' else ''}; got {list(values)}."
+        )
+    return torch.tensor(values).reshape(-1, 1, 1)
+
+
+def _rebuild(
+    x: np.ndarray,
+    y: np.ndarray,
+    classes: tuple[str, ...],
+    meta: dict[str, Any],
+    files: tuple[str, ...],
+    positions: Tensor | None,
+) -> ImageData:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
-        return ImageData(torch.from_numpy(x), torch.from_numpy(y), classes, meta)
+        return ImageData(torch.from_numpy(x), torch.from_numpy(y), classes, meta, files, positions)

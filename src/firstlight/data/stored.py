@@ -1,5 +1,6 @@
 """Images as they lie in the cache: bytes, a quarter of the memory of the floats made from them."""
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -11,7 +12,7 @@ from jaxtyping import Int64, UInt8
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
-from firstlight.data.images import ImageData, even_sample, members_of
+from firstlight.data.images import ImageData, members_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,18 +23,25 @@ class StoredImages:
     ----------
     x : uint8 Tensor of shape (n, c, h, w)
         Pixels as bytes.
-    y : Int64[Tensor, ' n']
+    y : int64 Tensor of shape (n,)
         Class index of every image.
     classes : tuple of str
         One name per class index.
     attributes : mapping of str to uint8 Tensor of shape (n,)
         Other yes/no labels of the same images, by name; only CelebA has any.
+    files : tuple of str, default ()
+        The file of every image, where each has one of its own.
+    is_labelled : bool, default True
+        Whether the labels mean anything.
     """
 
     x: UInt8[Tensor, "n c h w"]
     y: Int64[Tensor, " n"]
     classes: tuple[str, ...]
     attributes: Mapping[str, UInt8[Tensor, " n"]] = field(default_factory=lambda: MappingProxyType({}))
+    files: tuple[str, ...] = ()
+    positions: Tensor | None = None  # in the split as it is stored, once some were chosen
+    is_labelled: bool = True
 
     def __post_init__(self) -> None:
         if len(self.x) == 0 or len(self.x) != len(self.y):
@@ -50,21 +58,33 @@ class StoredImages:
     def __len__(self) -> int:
         return len(self.x)
 
+    def take(self, index: Tensor) -> "StoredImages":
+        """The images at `index`, in that order."""
+        return dataclasses.replace(
+            self,
+            x=self.x[index],
+            y=self.y[index],
+            attributes={name: values[index] for name, values in self.attributes.items()},
+            files=tuple(self.files[i] for i in index.tolist()) if self.files else (),
+            positions=index if self.positions is None else self.positions[index],
+        )
+
     def only(self, names: tuple[str, ...]) -> "StoredImages":
         """Keep the named classes, or relabel by one attribute."""
         if len(names) == 1 and names[0] in self.attributes:
             name = names[0]
             return StoredImages(self.x, self.attributes[name].long(), (f"not {name}", name))
         keep, y = members_of(self.y, self.classes, names)
-        return StoredImages(self.x[keep], y, names)
+        return dataclasses.replace(self.take(keep), y=y, classes=names)
 
-    def image_data(self, n: int | None, *, seed: int, meta: dict[str, Any]) -> ImageData:
-        """Scale to [0, 1]; with `n`, only the images drawn as `ImageData.sample` draws them."""
-        x, y = self.x, self.y
-        if n is not None:
-            index = even_sample(y, n, n_classes=len(self.classes), seed=seed)
-            x, y = x[index], y[index]
-        return ImageData(x.float().div_(255), y, self.classes, {**meta, "n": len(y)})
+    def decoded(self) -> "StoredImages":
+        """Return the images themselves: nothing is left to be read."""
+        return self
+
+    def image_data(self, meta: dict[str, Any]) -> ImageData:
+        """Scale to [0, 1]."""
+        notes = {**meta, "n": len(self)} if self.is_labelled else {**meta, "n": len(self), "labelled": False}
+        return ImageData(self.x.float().div_(255), self.y, self.classes, notes, self.files, self.positions)
 
 
 Splits: TypeAlias = dict[str, StoredImages]

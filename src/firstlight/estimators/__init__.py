@@ -5,7 +5,6 @@ from firstlight.estimators.cntk import CNTKClassifier, CNTKRegressor
 from firstlight.estimators.convrfm import ConvRFMClassifier, ConvRFMRegressor, DeepConvRFMClassifier
 
 # linearised networks
-from firstlight.estimators.linear_solution import LinearSolution, solve_linearized
 from firstlight.estimators.linearized import LinearizedClassifier
 from firstlight.estimators.saving import load_machine, save_machine
 
@@ -15,9 +14,7 @@ __all__ = [
     "ConvRFMClassifier",
     "ConvRFMRegressor",
     "DeepConvRFMClassifier",
-    "LinearSolution",
     "LinearizedClassifier",
     "load_machine",
     "save_machine",
-    "solve_linearized",
 ]

@@ -4,6 +4,7 @@ from typing import Any
 
 from torch import Tensor
 
+from firstlight.core.layout import canonical
 from firstlight.estimators.machine import KernelClassifier, KernelMachine, KernelRegressor, no_type_check
 from firstlight.kernels import ridge_solution, scaled_gram
 
@@ -45,22 +46,30 @@ class _FixedKernel(KernelMachine):
         inner, self.scale_ = scaled_gram(
             images, kernel=self.kernel_, dtype=self._dtype(images), n_jobs=self.n_jobs, show=False
         )
-        self.x_fit_ = images
-        self.dual_coef_ = ridge_solution(inner, targets, self.ridge)
+        # solvers return columns one after another, a saved machine comes back row by row
+        self.x_fit_ = canonical(images)
+        self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge))
 
 
 _PARAMETERS = """
+
     Parameters
     ----------
-    family : "cntk", "nngp", "laplace" or "gaussian" (the latter two on patches).
-    depth, size, readout, padding, stride, bias_variance : of the network behind the kernel, see
-        :class:`firstlight.kernels.ConvKernel`.
-    bandwidth : of the patch kernels; the median distance by default.
-    ridge : relative to the largest entry of the training kernel.
-    image_shape : channels, height and width of a row of `X`; not needed for 4-D arrays and tensors. Without
-        it every row is one pixel of many channels: the kernel of a fully connected network.
-    precision : "single" (with double where needed) or "double".
-    n_jobs : threads.
+    family : {'cntk', 'nngp', 'laplace', 'gaussian'}, default 'cntk'
+        Kernel of an infinitely wide network, or (the latter two) a kernel on patches.
+    depth, size, readout, padding, stride, bias_variance : int, str or float
+        Of the network behind the kernel, see :class:`firstlight.kernels.ConvKernel`.
+    bandwidth : float, optional
+        Of the patch kernels. None takes the median distance between patches.
+    ridge : float, default 1e-3
+        Relative to the largest entry of the training kernel.
+    image_shape : tuple of 3 int, optional
+        Channels, height and width of a row of `X`; not needed for 4-D arrays and tensors. Without it every
+        row is one pixel of many channels: the kernel of a fully connected network.
+    precision : {'single', 'double'}, default 'single'
+        "single" still uses double precision where it is needed.
+    n_jobs : int, optional
+        Number of threads.
 """
 
 

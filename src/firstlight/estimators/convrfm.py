@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput, unknown_name
+from firstlight.core.layout import canonical
 from firstlight.estimators.images import new_images, one_hot
 from firstlight.estimators.machine import (
     KernelClassifier,
@@ -90,7 +91,7 @@ class _LearnedKernel(KernelMachine):
         return learn_metric(
             *parts, kernel=self.kernel_, rounds=self.rounds, ridges=self.ridges,
             agop_images=self.agop_images, patience=self.patience, dtype=self._dtype(parts[0]),
-            seed=self.random_state, listen=listen or (_print if self.verbose else lambda found: None),
+            seed=self.random_state, listen=listen or (_print if self.verbose else lambda result: None),
             n_jobs=self.n_jobs, show=None if self.verbose else False,
         )  # fmt: skip
 
@@ -101,8 +102,9 @@ class _LearnedKernel(KernelMachine):
             images, kernel=self.kernel_, metric=self.metric_, dtype=self._dtype(images),
             n_jobs=self.n_jobs, show=None if self.verbose else False,
         )  # fmt: skip
-        self.x_fit_ = images
-        self.dual_coef_ = ridge_solution(inner, targets, self.ridge_)
+        # solvers return columns one after another, a saved machine comes back row by row
+        self.x_fit_ = canonical(images)
+        self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge_))
 
     def _fit(
         self,
@@ -113,35 +115,51 @@ class _LearnedKernel(KernelMachine):
         by_class: bool,
     ) -> None:
         parts = self._parts(images, targets, given, by_class=by_class)
-        found = self._learn(parts, None, listen)
-        self.rounds_, self.best_round_ = found.rounds, found.best
+        learned = self._learn(parts, None, listen)
+        self.rounds_, self.best_round_ = learned.rounds, learned.best
         whole = self.refit and given is None
-        self._solve(images if whole else parts[0], targets if whole else parts[1], found.chosen)
+        self._solve(images if whole else parts[0], targets if whole else parts[1], learned.chosen)
 
 
-def _print(found: Round) -> None:
+def _print(result: Round) -> None:
     print(
-        f"round {found.number}: validation error {found.error:.4f}, accuracy {found.accuracy:.1%}, "
-        f"ridge {found.ridge:g}"
+        f"round {result.number}: validation error {result.error:.4f}, accuracy {result.accuracy:.1%}, "
+        f"ridge {result.ridge:g}"
     )
 
 
 _PARAMETERS = """
+
     Parameters
     ----------
-    family, depth, size, readout, padding, stride, bias_variance, bandwidth, image_shape, precision, n_jobs : as
-        for :class:`CNTKClassifier`.
-    rounds : updates of the metric M; round 0 is the plain kernel.
-    ridges : grid, relative to the largest entry of the training kernel.
-    agop_images : gradients at so many training images; all by default.
-    patience : stop after so many rounds without a better validation error; None does all.
-    validation : share of the training images that chooses round and ridge, by squared error. Give `X_val` and
-        `y_val` to :meth:`fit` instead to choose by other images.
-    refit : solve with the chosen metric and ridge on all training images.
-    random_state : of the split and of `agop_images`.
-    verbose : print every round, and show progress bars on a terminal.
+    family, depth, size, readout, padding, stride, bias_variance, bandwidth, image_shape, precision, n_jobs
+        As for :class:`CNTKClassifier`.
+    rounds : int, default 5
+        Updates of the metric M; round 0 is the plain kernel.
+    ridges : sequence of float, default RIDGES
+        Ridges to try, relative to the largest entry of the training kernel.
+    agop_images : int, optional
+        Number of training images at which gradients are taken. None takes all.
+    patience : int or None, default 1
+        Stop after this many rounds without a lower validation error. None runs all rounds.
+    validation : float, default 0.2
+        Share of the training images that chooses round and ridge, by squared error. Give `X_val` and `y_val`
+        to :meth:`fit` instead to choose by other images.
+    refit : bool, default True
+        Solve again with the chosen metric and ridge on all training images.
+    random_state : int, default 0
+        Seed of the split and of the choice of `agop_images`.
+    verbose : bool, default False
+        Print every round, and show progress bars on a terminal.
+"""
 
-    Fitted: `metric_`, `ridge_`, `rounds_` (one :class:`firstlight.kernels.Round` each), `best_round_`.
+_ATTRIBUTES = """
+    Attributes
+    ----------
+    metric_, ridge_
+        The metric M and the ridge that were chosen.
+    rounds_, best_round_
+        One :class:`firstlight.kernels.Round` for each round, and the index of the best.
 """
 
 
@@ -160,7 +178,7 @@ class _RFMClassifier(KernelClassifier, _LearnedKernel):
 class ConvRFMClassifier(_RFMClassifier):
     """Classification with a convolutional kernel whose metric on patches is learned."""
 
-    __doc__ += _PARAMETERS
+    __doc__ += _PARAMETERS + _ATTRIBUTES
 
     def fit(
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
@@ -175,7 +193,7 @@ class ConvRFMClassifier(_RFMClassifier):
 class ConvRFMRegressor(KernelRegressor, _LearnedKernel):
     """Regression with a convolutional kernel whose metric on patches is learned."""
 
-    __doc__ += _PARAMETERS
+    __doc__ += _PARAMETERS + _ATTRIBUTES
 
     def fit(self, X: Any, y: Any, *, listen: Callable[[Round], None] | None = None) -> "ConvRFMRegressor":
         """Alternate ridge regression and gradient outer products; keep the best round."""
@@ -194,13 +212,17 @@ class DeepConvRFMClassifier(_RFMClassifier):
 
     __doc__ += (
         _PARAMETERS
-        + """
-    filters : random filters per layer.
-    layers : feature layers at most; `depth - 1` by default, so that the last kernel has one layer.
-    activation : "relu" or "none".
-
-    Fitted also: `layers_` (the :class:`firstlight.kernels.Rounds` of every depth), `filters_`.
-    """
+        + """    filters : int, default 64
+        Number of random filters per layer.
+    layers : int, optional
+        Maximum number of feature layers. None takes `depth - 1`, so that the last kernel has one layer.
+    activation : {'relu', 'none'}, default 'relu'
+        Applied between feature layers.
+"""
+        + _ATTRIBUTES
+        + """    layers_, filters_
+        The :class:`firstlight.kernels.Rounds` of every depth, and the filters of every feature layer.
+"""
     )
 
     @no_type_check  # scikit-learn: nothing is checked before `fit`
@@ -235,31 +257,32 @@ class DeepConvRFMClassifier(_RFMClassifier):
         most = self.depth - 1 if self.layers is None else self.layers
         if not 0 <= most < self.depth:
             raise InvalidInput(f"`layers` must lie in 0 .. depth - 1 = {self.depth - 1}; got layers={most}.")
-        found: list[Rounds] = []
+        layers: list[Rounds] = []
         self.filters_: list[Tensor] = []
         kernels = []
         for layer in range(most + 1):
-            found.append(self._learn(parts, self.depth - layer, listen))
+            layers.append(self._learn(parts, self.depth - layer, listen))
             kernels.append(self.kernel_)
             if layer < most:
-                self.filters_.append(self._drawn(found[-1].chosen, parts[0], layer))
+                self.filters_.append(self._drawn(layers[-1].chosen, parts[0], layer))
                 parts[0], parts[2] = (self._layer(p, self.filters_[-1]) for p in (parts[0], parts[2]))
-        self.layers_ = tuple(found)
-        self.best_layer_ = min(range(len(found)), key=lambda i: found[i].chosen.error)
-        self.rounds_, self.best_round_ = found[self.best_layer_].rounds, found[self.best_layer_].best
+        self.layers_ = tuple(layers)
+        self.best_layer_ = min(range(len(layers)), key=lambda i: layers[i].chosen.error)
+        self.rounds_, self.best_round_ = layers[self.best_layer_].rounds, layers[self.best_layer_].best
         self.kernel_, self.filters_ = kernels[self.best_layer_], self.filters_[: self.best_layer_]
         if self.refit and X_val is None:
             whole = self._features(images), targets
         else:
             own = self._parts(images, targets, self._validation_data(X_val, y_val), by_class=True)
             whole = self._features(own[0]), own[1]
-        self._solve(*whole, found[self.best_layer_].chosen)
+        self._solve(*whole, layers[self.best_layer_].chosen)
         return self
 
     def _drawn(self, chosen: Round, images: Tensor, layer: int) -> Tensor:
         side = self.kernel_.size
         seed = self.random_state * 1000 + layer
-        return random_filters(chosen.metric, self.filters, seed=seed, shape=(images.shape[1], side, side))
+        shape = (images.shape[1], side, side)
+        return canonical(random_filters(chosen.metric, self.filters, seed=seed, shape=shape))
 
     def _layer(self, images: Tensor, filters: Tensor) -> Tensor:
         alone = filters.shape[-1] == 1

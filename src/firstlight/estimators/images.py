@@ -8,6 +8,7 @@ from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.layout import canonical
 
 Shape = tuple[int, int, int]
 
@@ -26,34 +27,35 @@ def fitted_images(estimator: Any, X: Any, y: Any, *, classes: bool) -> tuple[Ten
 
     Without a shape every row is one pixel of many channels, and convolutions are plain layers.
     """
-    rows, found = as_rows(X)
+    rows, actual = as_rows(X)
     given = estimator.image_shape
     rows, y = validate_data(
         estimator, rows, y, dtype="numeric", multi_output=not classes, y_numeric=not classes
     )
     width = rows.shape[1]
-    shape = found or (tuple(given) if given is not None else (width, 1, 1))
+    shape = actual or (tuple(given) if given is not None else (width, 1, 1))
     if len(shape) != 3 or int(np.prod(shape)) != width:
         raise InvalidInput(
             f"`image_shape` must be (channels, height, width) with a product of {width}, the number of columns; "
             f"got image_shape={given}."
         )
-    if found and given is not None and tuple(given) != found:
-        raise InvalidInput(f"`image_shape`={tuple(given)} differs from the shape of the images, {found}.")
+    if actual and given is not None and tuple(given) != actual:
+        raise InvalidInput(f"`image_shape`={tuple(given)} differs from the shape of the images, {actual}.")
     return _images(rows, shape), y, shape
 
 
 def new_images(estimator: Any, X: Any) -> Tensor:
     """Validate data for prediction against the fitted shape."""
-    rows, found = as_rows(X)
-    if found and found != estimator.image_shape_:
-        raise InvalidInput(f"images must have the shape {estimator.image_shape_}; got {found}.")
+    rows, actual = as_rows(X)
+    if actual and actual != estimator.image_shape_:
+        raise InvalidInput(f"images must have the shape {estimator.image_shape_}; got {actual}.")
     rows = validate_data(estimator, rows, reset=False, dtype="numeric")
     return _images(rows, estimator.image_shape_)
 
 
 def _images(rows: np.ndarray, shape: Shape) -> Tensor:
-    return torch.from_numpy(np.array(rows, dtype=np.float64)).reshape(len(rows), *shape)
+    # NumPy puts arrays wherever there is room, which would decide the last bits of predictions
+    return canonical(torch.from_numpy(np.array(rows, dtype=np.float64, order="C"))).reshape(len(rows), *shape)
 
 
 def one_hot(codes: np.ndarray, n: int) -> Tensor:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput, unknown_name
 from firstlight.estimators.images import new_images
-from firstlight.estimators.linear_solution import LinearSolution, solve_linearized
 from firstlight.estimators.machine import KernelClassifier, no_type_check, split
+from firstlight.measures.linearized import LinearSolution, solve_linearized
 from firstlight.models import LinearizedModel, build, linearize
 from firstlight.training import Recipe, predictions, train
 

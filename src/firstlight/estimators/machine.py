@@ -102,8 +102,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
     def predict(self, X: Any) -> np.ndarray:
         """Class of the largest output."""
         largest = self._outputs(X).argmax(1).numpy()
-        found: np.ndarray = self.classes_[largest]
-        return found
+        labels: np.ndarray = self.classes_[largest]
+        return labels
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]
@@ -127,8 +127,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets, in the shape of the training targets."""
         outputs = self._outputs(X) + self.intercept_
-        found: np.ndarray = (outputs[:, 0] if self._flat else outputs).numpy()
-        return found
+        predicted: np.ndarray = (outputs[:, 0] if self._flat else outputs).numpy()
+        return predicted
 
 
 def split(targets: Tensor, share: float, *, seed: int, by_class: bool) -> tuple[Tensor, Tensor]:

@@ -1,17 +1,19 @@
 """Fitted kernel machines on disk: numbers as safetensors, words as JSON, nothing pickled."""
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 
 from firstlight.core.errors import InvalidInput
-from firstlight.core.files import whole_folder
+from firstlight.core.files import sha256_of, whole_folder
+from firstlight.core.foreign import guarded, read_json
+from firstlight.core.layout import canonical
+from firstlight.core.tensor_files import TensorFile, load_sealed, save_sealed
 from firstlight.estimators.cntk import CNTKClassifier
 from firstlight.estimators.convrfm import ConvRFMClassifier, DeepConvRFMClassifier
 from firstlight.estimators.machine import KernelClassifier
@@ -42,31 +44,41 @@ def save_machine(machine: KernelClassifier, folder: Path) -> Path:
         "scale": fitted.scale_,
     }
     with whole_folder(folder) as part:
-        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, part / NUMBERS)
-        (part / WORDS).write_text(json.dumps(words, indent=1))
+        text = json.dumps(words, indent=1)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        # the numbers name their words: neither file can be changed, or taken from another machine, alone
+        save_sealed(part / NUMBERS, {name: t.contiguous() for name, t in tensors.items()}, {WORDS: digest})
+        (part / WORDS).write_bytes(text.encode())
     return folder
 
 
 def load_machine(folder: Path) -> KernelClassifier:
     """Read what :func:`save_machine` wrote."""
     try:
-        words = json.loads((folder / WORDS).read_text())
-        tensors = load_file(folder / NUMBERS)
-        parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in words["parameters"].items()}
-        machine: Any = TYPES[words["type"]](**parameters)
-        machine.kernel_ = kernel_from(words["kernel"])
-        machine.classes_ = np.array(words["classes"])
-        machine.image_shape_ = tuple(words["image_shape"])
-        machine.n_features_in_ = int(np.prod(machine.image_shape_))
-        machine.scale_ = float(words["scale"])
-        machine.x_fit_, machine.dual_coef_ = tensors["x_fit"].double(), tensors["dual_coef"]
-        machine.metric_ = tensors.get("metric")
-        count = sum(name.startswith("filters.") for name in tensors)
-        machine.filters_ = [tensors[f"filters.{layer}"] for layer in range(count)]
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        reason = f"{type(error).__name__}: {error}"
+        words, numbers = read_json(folder / WORDS), load_sealed(folder / NUMBERS)
+        with guarded(folder, "a saved machine"):
+            if numbers.words.get(WORDS) != sha256_of(folder / WORDS):
+                raise ValueError(f"{WORDS} was changed after it was written, or is of another machine")
+            return _rebuilt(words, numbers)
+    except InvalidInput as error:
+        reason = str(error).rstrip(".")
         raise InvalidInput(
             f"{folder} must be a folder that `firstlight rfm --save` wrote; it could not be read ({reason})."
         ) from error
-    found: KernelClassifier = machine
-    return found
+
+
+def _rebuilt(words: dict[str, Any], numbers: TensorFile) -> KernelClassifier:
+    tensors = {name: canonical(tensor) for name, tensor in numbers.tensors.items()}
+    parameters = {k: tuple(v) if isinstance(v, list) else v for k, v in words["parameters"].items()}
+    machine: Any = TYPES[words["type"]](**parameters)
+    machine.kernel_ = kernel_from(words["kernel"])
+    machine.classes_ = np.array(words["classes"])
+    machine.image_shape_ = tuple(words["image_shape"])
+    machine.n_features_in_ = int(np.prod(machine.image_shape_))
+    machine.scale_ = float(words["scale"])
+    machine.x_fit_, machine.dual_coef_ = tensors["x_fit"].double(), tensors["dual_coef"]
+    machine.metric_ = tensors.get("metric")
+    count = sum(name.startswith("filters.") for name in tensors)
+    machine.filters_ = [tensors[f"filters.{layer}"] for layer in range(count)]
+    fitted: KernelClassifier = machine
+    return fitted

@@ -5,8 +5,8 @@ from firstlight.figures.curves import Curve, curves
 from firstlight.figures.figure import Figure, Frame, KeyEntry, Sprite
 from firstlight.figures.film import film
 from firstlight.figures.heatmap import heatmap
-from firstlight.figures.pictures import mosaic, picture_grid, png_uri, signed_to_pixels, sprite
-from firstlight.figures.svg import svg
+from firstlight.figures.pictures import picture_grid
+from firstlight.figures.svg import moving_parts, svg
 
 __all__ = [
     "Curve",
@@ -19,10 +19,7 @@ __all__ = [
     "dots",
     "film",
     "heatmap",
-    "mosaic",
+    "moving_parts",
     "picture_grid",
-    "png_uri",
-    "signed_to_pixels",
-    "sprite",
     "svg",
 ]

@@ -25,6 +25,8 @@ class Dots(Result):
         One each per name.
     role : str, default 'trained'
         Decides the colour, see :data:`firstlight.figures.style.ROLES`.
+    shift : float, default 0.0
+        Sideways from the middle of its column, whose width is 1, so that two series stand side by side.
     """
 
     name: str
@@ -32,9 +34,12 @@ class Dots(Result):
     low: tuple[float, ...]
     high: tuple[float, ...]
     role: str = "trained"
+    shift: float = 0.0
 
     @classmethod
-    def of(cls, name: str, values: Sequence[Float[Tensor, " m"]], *, role: str = "trained") -> "Dots":
+    def of(
+        cls, name: str, values: Sequence[Float[Tensor, " m"]], *, role: str = "trained", shift: float = 0.0
+    ) -> "Dots":
         """Mean and range of several values per name.
 
         Examples
@@ -49,6 +54,7 @@ class Dots(Result):
             low=tuple(float(v.min()) for v in values),
             high=tuple(float(v.max()) for v in values),
             role=role,
+            shift=shift,
         )
 
 
@@ -61,6 +67,7 @@ def dots(
     y: str,
     x: str = "",
     height: int = 400,
+    log_y: bool = False,
 ) -> Figure:
     """Draw one column per name: nulls as grey bands, measurements as points with their range.
 
@@ -76,6 +83,8 @@ def dots(
         Axis titles with units.
     height : int, default 400
         In pixels.
+    log_y : bool, default False
+        A logarithmic vertical axis of whole decades. Zeros cannot be drawn there.
     """
     places = list(range(len(names)))
     data: list[dict[str, Any]] = []
@@ -83,7 +92,8 @@ def dots(
     known = [abs(high) for one in series for high in one.high if math.isfinite(high)]
     hair = 0.012 * max(known, default=1.0)
     for one in sorted(series, key=lambda s: s.role != "null"):
-        data.append(_bars(one, places, names, hair) if one.role == "null" else _points(one, places, names))
+        at = [place + one.shift for place in places]
+        data.append(_bars(one, at, names, hair) if one.role == "null" else _points(one, at, names))
     for one in series:
         table[one.name] = list(one.middle)
         if one.low != one.high:
@@ -93,14 +103,22 @@ def dots(
     frame["xaxis"] |= {
         "tickvals": places[::every],
         "ticktext": [_short(name) for name in list(names)[::every]],
-        "tickangle": -60 if len(names) > 5 else 0,
-        "showgrid": False,
+        "grid": False,
         "range": [-0.6, len(names) - 0.4],
     }
+    if log_y:
+        frame["yaxis"] |= {"type": "log", "range": _whole_decades(data)}
     return Figure(plot={"data": data, "layout": frame}, title=title, alt=alt, table=table)
 
 
-def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any]:
+def _whole_decades(data: list[dict[str, Any]]) -> list[int]:
+    """Ends of a logarithmic axis as powers of ten; one decade if there is nothing to draw."""
+    values = [v for trace in data for v in trace["y"] if v is not None and v > 0] or [1.0]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    return [low, max(high, low + 1)]
+
+
+def _points(one: Dots, places: list[float], names: Sequence[str]) -> dict[str, Any]:
     colour = ROLES[one.role].colour
     up = [high - middle for high, middle in zip(one.high, one.middle, strict=True)]
     down = [middle - low for low, middle in zip(one.low, one.middle, strict=True)]
@@ -111,16 +129,16 @@ def _points(one: Dots, places: list[int], names: Sequence[str]) -> dict[str, Any
         "x": places,
         "y": _drawable(one.middle),
         "text": list(names),
-        "marker": {"size": 8, "color": colour, "symbol": "circle-open" if one.role == "initial" else "circle"},
-        "error_y": {
-            "type": "data", "symmetric": False, "array": _drawable(up), "arrayminus": _drawable(down),
-            "color": colour, "thickness": 1.2, "width": 3, "visible": any(up) or any(down),
+        "marker": {"size": 8, "colour": colour, "open": one.role == "initial"},
+        "range": {
+            "up": _drawable(up),
+            "down": _drawable(down),
+            "visible": any(up) or any(down),
         },
-        "hovertemplate": "%{text}<br>%{fullData.name}: %{y:.3f}<extra></extra>",
-    }  # fmt: skip
+    }
 
 
-def _bars(one: Dots, places: list[int], names: Sequence[str], least: float) -> dict[str, Any]:
+def _bars(one: Dots, places: list[float], names: Sequence[str], least: float) -> dict[str, Any]:
     """The range of a null as a floating bar, at least so high that it can be seen."""
     tall = [max(high - low, least) for low, high in zip(one.low, one.high, strict=True)]
     base = [middle - t / 2 if t == least else low
@@ -131,12 +149,10 @@ def _bars(one: Dots, places: list[int], names: Sequence[str], least: float) -> d
         "x": places,
         "y": _drawable(tall),
         "base": _drawable(base),
-        "width": 0.7,
-        "customdata": _drawable(one.middle),
+        "width": 0.36 if one.shift else 0.7,
+        "said": list(zip(one.middle, one.low, one.high, strict=True)),  # the bar itself may be taller
         "text": list(names),
-        "textposition": "none",
-        "marker": {"color": with_alpha(ROLES[one.role].colour, 0.6)},
-        "hovertemplate": "%{text}<br>%{fullData.name}: %{customdata:.3f}<extra></extra>",
+        "marker": {"colour": with_alpha(ROLES[one.role].colour, 0.6)},
     }
 
 

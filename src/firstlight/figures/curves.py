@@ -1,6 +1,5 @@
 """Curves with bands: the shape of most of our figures."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,19 +84,10 @@ def curves(
         table[curve.name] = mean.tolist()
         data.append(_line(curve, positions, mean))
     frame = layout(x=x, y=y, height=height)
-    figure_values = {"xaxis": positions, "yaxis": [v for trace in data for v in trace["y"]]}
     for axis, is_log in (("xaxis", log_x), ("yaxis", log_y)):
         if is_log:
-            frame[axis] |= (
-                {"type": "log", "dtick": 1} if _decades(figure_values[axis]) >= 2 else {"type": "log"}
-            )
+            frame[axis] |= {"type": "log"}
     return Figure(plot={"data": data, "layout": frame}, title=title, alt=alt, table=table)
-
-
-def _decades(values: Sequence[float]) -> float:
-    """Powers of ten between the smallest and the largest positive value."""
-    positive = [v for v in values if v > 0]
-    return math.log10(max(positive) / min(positive)) if positive else 0.0
 
 
 def _line(curve: Curve, positions: list[float], mean: Tensor) -> dict[str, Any]:
@@ -106,13 +96,12 @@ def _line(curve: Curve, positions: list[float], mean: Tensor) -> dict[str, Any]:
         "type": "scatter",
         "mode": "lines+markers" if len(positions) <= 60 else "lines",
         "name": curve.name,
-        "legendgroup": curve.name,
+        "group": curve.name,
         "x": positions,
         "y": mean.tolist(),
         "opacity": role.opacity,
-        "line": {"color": curve.colour, "dash": role.dash, "width": role.width},
-        "marker": {"size": 5, "color": curve.colour},
-        "hovertemplate": "%{fullData.name}: %{y:.3g} at %{x}<extra></extra>",
+        "line": {"colour": curve.colour, "dash": role.dash, "width": role.width},
+        "marker": {"size": 5, "colour": curve.colour},
     }
 
 
@@ -123,9 +112,6 @@ def _band(curve: Curve, positions: list[float]) -> dict[str, Any]:
         "mode": "lines",
         "x": positions + positions[::-1],
         "y": high.tolist() + low.tolist()[::-1],
-        "fill": "toself",
-        "fillcolor": with_alpha(curve.colour, 0.15),
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-        "legendgroup": curve.name,
+        "fill": with_alpha(curve.colour, 0.15),
+        "group": curve.name,
     }

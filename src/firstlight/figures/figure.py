@@ -1,5 +1,7 @@
-"""What a plot is before anybody draws it: a Plotly description, words for it, and the table behind it."""
+"""What a plot is before anybody draws it: a plain description, words for it, and the table behind it."""
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,7 +79,9 @@ class Figure(Result):
     Parameters
     ----------
     plot : dict of str to object
-        `data` and `layout` of Plotly, as plain values.
+        `data`, a list of traces, and `layout`, as plain values that can be stored. A trace has a `type`
+        ("scatter", "bar", "heatmap" or "image") and what :func:`firstlight.figures.svg` needs to draw it; the
+        layout has a `height` and the settings of `xaxis` and `yaxis`.
     title : str
         What it shows, in a few words.
     alt : str
@@ -110,13 +114,24 @@ class Figure(Result):
         """Return what distinguishes the series, empty if there is only one."""
         groups: dict[str, list[int]] = {}
         for index, trace in enumerate(self.plot["data"]):
-            if name := trace.get("legendgroup") or trace.get("name"):
+            if name := trace.get("group") or trace.get("name"):
                 groups.setdefault(name, []).append(index)
         named = [
             (name, *_look(self.plot["data"][indices[-1]]), tuple(indices)) for name, indices in groups.items()
         ]
-        found = tuple(KeyEntry(name=n, colour=c, dash=d, mark=m, traces=t) for n, c, d, m, t in named)
-        return found if len(found) > 1 else ()
+        entries = tuple(KeyEntry(name=n, colour=c, dash=d, mark=m, traces=t) for n, c, d, m, t in named)
+        return entries if len(entries) > 1 else ()
+
+    def with_columns(self, columns: Mapping[str, Sequence[Any]]) -> "Figure":
+        """Return the figure with more columns in its table.
+
+        Examples
+        --------
+        >>> Figure(plot={}, title="t", alt="a", table={"x": [1]}).with_columns({"y": [2]}).table
+        {'x': [1], 'y': [2]}
+        """
+        added = {name: list(values) for name, values in columns.items()}
+        return dataclasses.replace(self, table={**self.table, **added})
 
     def _repr_html_(self) -> str:
         from firstlight.figures.svg import svg
@@ -128,7 +143,7 @@ def _look(trace: dict[str, Any]) -> tuple[str, str, str]:
     """Colour, dash and mark of a trace."""
     line, marker = trace.get("line", {}), trace.get("marker", {})
     if trace["type"] == "bar":
-        return marker["color"], "solid", "bar"
+        return marker["colour"], "solid", "bar"
     if "lines" in trace.get("mode", ""):
-        return line["color"], line.get("dash", "solid"), "line"
-    return marker["color"], "solid", "ring" if "open" in marker.get("symbol", "") else "dot"
+        return line["colour"], line.get("dash", "solid"), "line"
+    return marker["colour"], "solid", "ring" if marker.get("open") else "dot"

@@ -8,6 +8,8 @@ from torch import Tensor
 from firstlight.figures.figure import Figure
 from firstlight.figures.style import DIVERGING, SEQUENTIAL, layout
 
+MOST_NUMBERS = 150  # cells whose values can be written in and read
+
 
 def heatmap(
     values: Float[Tensor, "rows columns"],
@@ -30,16 +32,12 @@ def heatmap(
         "y": list(rows),
         "zmin": low,
         "zmax": high,
-        "colorscale": [[i / (len(scale) - 1), colour] for i, colour in enumerate(scale)],
-        "colorbar": {"thickness": 12, "outlinewidth": 0},
-        "showscale": values.numel() > 150,
-        "texttemplate": "%{z:.2f}" if values.numel() <= 150 else "",
-        "xgap": 1,
-        "ygap": 1,
-        "hovertemplate": "%{y} and %{x}: %{z:.3f}<extra></extra>",
+        "colours": list(scale),
+        # where there is no room for numbers in the cells, a bar says what the colours mean
+        "numbers": values.numel() <= MOST_NUMBERS,
     }
     frame = layout(x=x, y=y, height=min(640, 140 + 34 * len(rows)))
-    frame["yaxis"] |= {"autorange": "reversed", "showgrid": False}
-    frame["xaxis"] |= {"showgrid": False}
+    frame["yaxis"] |= {"reversed": True, "grid": False}
+    frame["xaxis"] |= {"grid": False}
     table = {y or "row": list(rows), **{str(c): values[:, i].tolist() for i, c in enumerate(columns)}}
     return Figure(plot={"data": [trace], "layout": frame}, title=title, alt=alt, table=table)

@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -12,9 +13,10 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
+from firstlight.core.errors import InvalidInput
 from firstlight.figures.figure import Figure, Sprite
-from firstlight.figures.style import FONT
 
+GAP = 2  # pixels between the pictures of a grid
 MOST_VALUES = 3000  # of pictures whose values are listed one by one
 
 
@@ -64,6 +66,8 @@ def picture_grid(
     title: str,
     alt: str,
     signed: bool = True,
+    scale: str = "each",
+    marked: Mapping[int, str] | None = None,
     columns: int | None = None,
     zoom: int | None = None,
 ) -> Figure:
@@ -76,33 +80,54 @@ def picture_grid(
     title, alt : str
         See :class:`Figure`.
     signed : bool, default True
-        Zero is middle grey and every picture has its own symmetric scale.
+        Zero is middle grey and the scale symmetric.
+    scale : str, default 'each'
+        Of signed pictures: "each" by its own largest magnitude, or "all" by the largest of all, so that weak ones
+        look weak.
+    marked : mapping of int to str, optional
+        Pictures to cross out, counted from 0, each with the reason.
     columns, zoom : int, optional
         Of the grid; by default nearly square and about 40 pixels a picture.
     """
+    if scale not in ("each", "all"):
+        raise InvalidInput(f"`scale` must be 'each' or 'all'; got scale={scale!r}.")
     if images.shape[1] == 2:
         images = images[:, :1]
+    columns = columns or math.ceil(math.sqrt(len(images)))
+    zoom = zoom or max(1, 40 // max(images.shape[2:]))
     pixels = mosaic(
-        signed_to_pixels(images) if signed else images,
+        signed_to_pixels(images, each=scale == "each") if signed else images,
         columns=columns,
-        zoom=zoom or max(1, 40 // max(images.shape[2:])),
-        gap=2,
+        zoom=zoom,
+        gap=GAP,
     )
     height, width = pixels.shape[:2]
-    shown = {"visible": False, "constrain": "domain"}
     plot = {
-        "data": [{"type": "image", "source": png_uri(pixels), "hoverinfo": "skip"}],
+        "data": [
+            {"type": "image", "source": png_uri(pixels)},
+            *_crosses(marked, images.shape[2:], columns, zoom),
+        ],
         "layout": {
-            "height": min(520, max(140, height + 20)),
-            "margin": {"l": 5, "r": 5, "t": 5, "b": 5},
-            "font": {"family": FONT},
-            "paper_bgcolor": "rgba(0,0,0,0)",
-            "plot_bgcolor": "rgba(0,0,0,0)",
-            "xaxis": {**shown, "range": [0, width]},
-            "yaxis": {**shown, "range": [height, 0], "scaleanchor": "x"},
+            "height": height,
+            "xaxis": {"visible": False, "range": [0, width]},
+            "yaxis": {"visible": False, "range": [height, 0]},
         },
     }
     return Figure(plot=plot, title=title, alt=alt, table=_table(images))
+
+
+def _crosses(
+    marked: Mapping[int, str] | None, size: Sequence[int], columns: int, zoom: int
+) -> list[dict[str, Any]]:
+    """Boxes around pictures, in pixels of the mosaic."""
+    if not marked:
+        return []
+    tall, wide = (side * zoom for side in size)
+    places = {index: divmod(index, columns) for index in marked}
+    boxes = [
+        [GAP + column * (wide + GAP), GAP + row * (tall + GAP), wide, tall] for row, column in places.values()
+    ]
+    return [{"type": "cross", "boxes": boxes, "text": [f"{i}: {marked[i]}" for i in marked]}]
 
 
 def sprite(images: Float[Tensor, "n c h w"], *, name: str) -> Sprite:

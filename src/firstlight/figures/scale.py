@@ -41,7 +41,7 @@ class Scale:
 
 
 def scale_of(plot: dict[str, Any], letter: str) -> Scale:
-    """Return the axis `letter` ("x" or "y") of a plot, as Plotly would choose it."""
+    """Return the axis `letter` ("x" or "y") of a plot."""
     settings = plot["layout"].get(f"{letter}axis", {})
     is_log = settings.get("type") == "log"
     values = [v for trace in plot["data"] for v in _values(trace, letter)]
@@ -56,7 +56,7 @@ def scale_of(plot: dict[str, Any], letter: str) -> Scale:
         low, high = min(numbers, default=0.0), max(numbers, default=1.0)
         room = 0.04 * (high - low) or 0.5
         low, high = low - room, high + room
-    if settings.get("autorange") == "reversed":
+    if settings.get("reversed"):
         low, high = high, low
     if settings.get("visible") is False:
         ticks: tuple[tuple[Any, str], ...] = ()
@@ -70,15 +70,15 @@ def scale_of(plot: dict[str, Any], letter: str) -> Scale:
 
 
 def _values(trace: dict[str, Any], letter: str) -> list[Any]:
-    if trace["type"] == "image":
+    if trace["type"] in ("image", "cross"):
         return []
     values = list(trace[letter])
     if letter == "y" and trace["type"] == "bar":
         base = trace.get("base") or [0.0] * len(values)
         values = [v + b for v, b in zip(values, base, strict=True) if None not in (v, b)] + list(base)
-    if letter == "y" and trace.get("error_y", {}).get("visible"):
-        bars, middle = trace["error_y"], list(trace["y"])
-        for sign, ends in ((1, bars["array"]), (-1, bars["arrayminus"])):
+    if letter == "y" and trace.get("range", {}).get("visible"):
+        bars, middle = trace["range"], list(trace["y"])
+        for sign, ends in ((1, bars["up"]), (-1, bars["down"])):
             values += [m + sign * e for m, e in zip(middle, ends, strict=True) if None not in (m, e)]
     return values
 
@@ -103,7 +103,7 @@ def _decades(low: float, high: float) -> list[float]:
     """Powers of ten, or 1, 2 and 5 times them where there are few."""
     powers = range(math.floor(low), math.ceil(high) + 1)
     every = max(1, len(powers) // 6)
-    found = [10.0**p for p in powers if p % every == 0 and low - 1e-9 <= p <= high + 1e-9]
-    if len(found) >= 3:
-        return found
+    decades = [10.0**p for p in powers if p % every == 0 and low - 1e-9 <= p <= high + 1e-9]
+    if len(decades) >= 3:
+        return decades
     return [m * 10.0**p for p in powers for m in (1, 2, 5) if low <= math.log10(m) + p <= high]

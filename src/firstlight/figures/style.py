@@ -35,26 +35,8 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 
 
 def layout(*, x: str, y: str, height: int = 360, **more: Any) -> dict[str, Any]:
-    """Shared Plotly layout; `x` and `y` are axis titles with their units."""
-    axis = {
-        "automargin": True,
-        "zeroline": False,
-        "exponentformat": "power",
-        "gridcolor": "rgba(128,128,128,0.2)",
-        "linecolor": "#888",
-    }
-    return {
-        "height": height,
-        "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
-        "font": {"family": FONT, "size": 13},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "hovermode": "closest",
-        "showlegend": False,  # the page writes the key: it wraps at any width
-        "xaxis": {**axis, "title": {"text": x}},
-        "yaxis": {**axis, "title": {"text": y}},
-        **more,
-    }
+    """Shared layout; `x` and `y` are axis titles with their units, `more` replaces or adds settings."""
+    return {"height": height, "xaxis": {"title": x}, "yaxis": {"title": y}, **more}
 
 
 def scale_colour(place: float, scale: tuple[str, ...]) -> str:

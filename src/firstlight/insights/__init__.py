@@ -1,9 +1,5 @@
 """Questions that need a training, a theory and a measure together."""
 
-from firstlight.insights.ansatz_tour import (
-    AnsatzTour,
-    ansatz_tour,
-)
 from firstlight.insights.early_stopping import (
     EarlyStopping,
     early_stopping_by_band,
@@ -12,7 +8,7 @@ from firstlight.insights.explain_profile import (
     ProfileExplanation,
     explain_profile,
 )
-from firstlight.insights.first_layer_tour import FirstLayerTour
+from firstlight.insights.findings import failures, finding_numbers
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.identity_bias import (
     IdentityBias,
@@ -33,10 +29,6 @@ from firstlight.insights.identity_task import (
     run_identity_task,
     run_identity_tasks,
 )
-from firstlight.insights.identity_tour import (
-    IdentityTour,
-    run_identity_tour,
-)
 from firstlight.insights.inspection import (
     Inspection,
     inspect,
@@ -48,47 +40,30 @@ from firstlight.insights.order_report import (
     order_report,
     separation,
 )
-from firstlight.insights.order_tour import (
-    OrderTour,
-    run_order_tour,
-)
 from firstlight.insights.regime import (
     Movement,
     RegimeResult,
     regime,
-    regime_figure,
-)
-from firstlight.insights.tour import (
-    ImagesTour,
-    Tour,
-    TrainingTour,
-    run_tour,
 )
 
 __all__ = [
-    "AnsatzTour",
     "EarlyStopping",
     "Findings",
-    "FirstLayerTour",
     "Flip",
     "IdentityBias",
     "IdentityImages",
     "IdentityRun",
     "IdentityTask",
-    "IdentityTour",
-    "ImagesTour",
     "Inspection",
     "Movement",
     "OrderReport",
-    "OrderTour",
     "ProfileExplanation",
     "RegimeResult",
     "Shown",
-    "Tour",
-    "TrainingTour",
-    "ansatz_tour",
     "early_stopping_by_band",
     "explain_profile",
+    "failures",
+    "finding_numbers",
     "flip_point",
     "fresh_initial",
     "identity_bias",
@@ -97,11 +72,7 @@ __all__ = [
     "label_suspicion",
     "order_report",
     "regime",
-    "regime_figure",
     "run_identity_task",
     "run_identity_tasks",
-    "run_identity_tour",
-    "run_order_tour",
-    "run_tour",
     "separation",
 ]

@@ -119,7 +119,7 @@ def _curve(
 ) -> Float[Tensor, " t"]:
     seen, start = z @ moments.basis, torch.zeros_like(moments.cross)
     rate = 1 / float(moments.values[0])
-    found = [
+    correct = [
         (seen @ columns_at(start, moments, rate=rate, steps=s).T + shares).argmax(1) == test.y for s in times
     ]
-    return torch.stack(found).double().mean(1)
+    return torch.stack(correct).double().mean(1)

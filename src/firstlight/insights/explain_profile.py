@@ -14,7 +14,8 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
 from firstlight.maths import mean_patches
-from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile, profile_of
+from firstlight.measures import first_layer
+from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile
 from firstlight.measures.first_layer.first_convolution import inputs_of_first_convolution
 from firstlight.theory.least_squares import Spectrum, flow_filter, spectrum
 
@@ -110,7 +111,7 @@ def explain_profile(
     data : ImageData
         The images and labels it was trained on.
     subtract : torch.nn.Module or Tensor, optional
-        Its start, to explain the accumulated update instead of the weights.
+        The initial network, to explain the accumulated update instead of the weights.
     n_images : int, default N_IMAGES
         At most so many images.
     seed : int, default 0
@@ -118,7 +119,7 @@ def explain_profile(
     """
     if len(data) > n_images:
         data = data.sample(n_images, seed=seed)
-    profile = profile_of(model, data, subtract=subtract, n_images=n_images, seed=seed)
+    profile = first_layer.profile(model, data, subtract=subtract, n_images=n_images, seed=seed)
     patches = torch.cat(
         [
             mean_patches(block.detach().cpu(), profile.layer.geometry)
@@ -156,8 +157,8 @@ def _best_fit(theory: _Theory, energy: Float[Tensor, " m"], *, with_labels: bool
 
     best = int(np.argmin([loss(t) for t in grid]))
     bracket = grid[max(best - 1, 0)], grid[min(best + 1, SCAN - 1)]
-    found = minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-6})
-    log_time = float(found.x) if found.fun < loss(grid[best]) else float(grid[best])
+    optimum = minimize_scalar(loss, bounds=bracket, method="bounded", options={"xatol": 1e-6})
+    log_time = float(optimum.x) if optimum.fun < loss(grid[best]) else float(grid[best])
     return _fit_at(theory, energy, math.exp(log_time), with_labels)
 
 

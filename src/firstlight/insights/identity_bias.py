@@ -17,11 +17,11 @@ from firstlight.insights.identity_task import require_finite
 from firstlight.measures.identity import (
     IdentityScore,
     Response,
+    behaviour,
     edge_score,
     identity_score,
     image_outputs,
     response,
-    verdict,
 )
 from firstlight.training import Recipe, train
 
@@ -59,7 +59,7 @@ class IdentityBias(Result):
     Parameters
     ----------
     outcomes : tuple of SeedOutcome
-        One per seed, each with the similarity of its untrained twin to the identity, the null: a network
+        One per seed, each with the similarity of the initial network to the identity, the null: a network
         with skip connections may copy before it has learned anything.
     recipe : str
         Optimiser, rate and length are part of the answer.
@@ -70,12 +70,12 @@ class IdentityBias(Result):
 
     @property
     def word(self) -> str:
-        """The most frequent verdict over seeds."""
+        """The most frequent behaviour over seeds."""
         return Counter(o.word for o in self.outcomes).most_common(1)[0][0]
 
     @property
     def agreement(self) -> float:
-        """Share of the seeds with that verdict."""
+        """Share of the seeds with that behaviour."""
         return sum(o.word == self.word for o in self.outcomes) / len(self.outcomes)
 
     @property
@@ -176,7 +176,7 @@ def _outcome(
     score = identity_score(outputs, tests, training)
     curve = response(model, training[0], seed=seed)
     loss = float((image_outputs(model, training) - training).square().mean())
-    word = verdict(
+    word = behaviour(
         identity=score.means["identity"],
         constant=score.means["constant"],
         edges=float(edge_score(outputs, tests).edges.mean()),

@@ -117,14 +117,14 @@ def flip_point(
         raise InvalidInput(f"`seeds` must be at least 1; got seeds={seeds}.")
     one = partial(_one_seed, task, factor, low, high, store)
     numbers = list(range(task.seed, task.seed + seeds))
-    found = map_tasks(one, numbers, label=f"Where {factor} flips", n_jobs=n_jobs)
-    brackets = tuple(bracket for bracket, _, _ in found)
+    outcomes = map_tasks(one, numbers, label=f"Where {factor} flips", n_jobs=n_jobs)
+    brackets = tuple(bracket for bracket, _, _ in outcomes)
     return Flip(
         factor=factor,
         brackets=brackets,
         interval=_median([b for b in brackets if b is not None]),
-        leanings=tuple({str(v): s for v, s in sorted(tried.items())} for _, tried, _ in found),
-        problems=tuple(problem for _, _, problem in found),
+        leanings=tuple({str(v): s for v, s in sorted(tried.items())} for _, tried, _ in outcomes),
+        problems=tuple(problem for _, _, problem in outcomes),
     )
 
 

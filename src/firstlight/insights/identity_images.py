@@ -10,10 +10,10 @@ from torch import Tensor
 from firstlight.core.errors import DataUnavailable, InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
-from firstlight.data import ImageData, load
+from firstlight.data import ImageData, load, load_splits
 from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
 from firstlight.data.synthetic import digit_blends, patterns
-from firstlight.measures.identity import resized
+from firstlight.measures.identity.layer_images import resized
 
 LABELS = {"mnist": ("7", "3", "0")}  # the papers' training digits, in this order
 OTHERS = {"mnist": "fashion_mnist", "fashion_mnist": "mnist"}
@@ -95,12 +95,10 @@ def identity_images(
     seed : int, default 0
         Decides the draws.
     """
-    pool = load(dataset, split="train", seed=seed)
-    pool = pool.sample(min(n_images, len(pool)), seed=seed)
+    pool, test = load_splits(dataset, at_most=n_images, n_test=N_UNSEEN, seed=seed)
     norm = MNIST_NORMALISATION if pool.shape[0] == 1 else ChannelNormalisation.fit(pool)
     training = pool.x if examples is None else _one_of_each(pool, examples, labels or LABELS.get(dataset, ()))
-    test = load(dataset, split="test", seed=seed)
-    unseen = test.sample(min(N_UNSEEN, len(test)), seed=seed).x
+    unseen = test.x
 
     def ready(images: Tensor) -> Tensor:
         return norm.normalised(resized(images, side)).float()

@@ -5,13 +5,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight.core.errors import Diverged, InvalidInput, unknown_name
+from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import default_jobs, map_tasks
 from firstlight.core.result import Result
 from firstlight.insights.identity_images import IdentityImages, identity_images
@@ -20,13 +21,14 @@ from firstlight.measures.identity import (
     EdgeScore,
     IdentityScore,
     Response,
+    behaviour,
     edge_score,
     identity_score,
     image_outputs,
     response,
-    verdict,
 )
-from firstlight.models import build, with_large_filters_by_fourier
+from firstlight.models import build
+from firstlight.models.fourier import with_large_filters_by_fourier
 from firstlight.store import RunSpec, Store
 from firstlight.theory import identity as theory
 from firstlight.training import Recipe, train
@@ -175,7 +177,7 @@ class Findings(Result):
         Mean Pearson to the identity on unseen images before training, the null.
     shown : Tensor of shape (s, c, h, w)
         Outputs for the picture grid.
-    verdict : str
+    behaviour : str
         Identity, edge detector, constant, noise or none.
     """
 
@@ -188,7 +190,9 @@ class Findings(Result):
     response: Response
     untrained: float
     shown: Float[Tensor, "s c h w"]
-    verdict: str
+    behaviour: str
+
+    FORMER_NAMES: ClassVar[dict[str, str]] = {"verdict": "behaviour"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +217,7 @@ class IdentityRun(Result):
     seconds: float
 
     @property
-    def found(self) -> Findings:
+    def measured(self) -> Findings:
         """The findings; a diverged run raises instead of giving numbers."""
         if self.findings is None:
             raise Diverged(self.problem)
@@ -228,7 +232,7 @@ class IdentityRun(Result):
     def model(self) -> nn.Module:
         """The trained network."""
         model = self.settings.build()
-        model.load_state_dict(self.found.weights)
+        model.load_state_dict(self.measured.weights)
         return model
 
 
@@ -246,7 +250,7 @@ def run_identity_task(task: IdentityTask, *, store: Store | None = None) -> Iden
     """
     if store is None:
         return _computed(task)
-    spec = RunSpec(what="identity", config=dataclasses.asdict(task))
+    spec = RunSpec(what="identity", config=dataclasses.asdict(task), code=code_fingerprint(__name__))
     run: IdentityRun = store.fetch_or_run(spec, lambda scratch: _computed(task)).result
     return run
 
@@ -288,15 +292,17 @@ def run_identity_tasks(
 def _computed(task: IdentityTask) -> IdentityRun:
     start, images, model = time.process_time(), task.images, task.build()
     untrained = identity_score(image_outputs(model, images.unseen), images.unseen, images.references)
-    problem, found = "", None
+    problem, findings = "", None
     try:
         loss, steps = _trained(task, model, images.training)
-        found = _findings(task, model, images, loss=loss, steps=steps, untrained=untrained.means["identity"])
+        findings = _findings(
+            task, model, images, loss=loss, steps=steps, untrained=untrained.means["identity"]
+        )
     except Diverged as reason:
         problem = str(reason)
     return IdentityRun(
         task=dataclasses.asdict(task),
-        findings=found,
+        findings=findings,
         problem=problem,
         seconds=time.process_time() - start,
     )
@@ -375,10 +381,18 @@ def _findings(
         response=curve,
         untrained=untrained,
         shown=image_outputs(model, images.shown),
-        verdict=verdict(
+        behaviour=behaviour(
             identity=scores["unseen"].means["identity"],
             constant=scores["unseen"].means["constant"],
             edges=float(edges.edges.mean()),
             at_zero=(float(curve.identity[0]), float(curve.constant[0])),
         ),
     )
+
+
+def initial_findings(task: IdentityTask) -> Findings:
+    """What the network of a task does before training: the null of everything that training is credited with."""
+    images, model = task.images, task.build()
+    score = identity_score(image_outputs(model, images.unseen), images.unseen, images.references)
+    loss = float((image_outputs(model, images.training) - images.training).square().mean())
+    return _findings(task, model, images, loss=loss, steps=0, untrained=score.means["identity"])

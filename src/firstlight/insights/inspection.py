@@ -12,6 +12,7 @@ from firstlight._autograd.model_outputs import OutputName
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
+from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.regime import RegimeResult, regime
@@ -22,14 +23,15 @@ from firstlight.measures.feature_ansatz import (
     LayerGradients,
     LayerMaps,
     PatchAgop,
-    ansatz_of,
+    ansatz_from,
     filter_faults,
     layer_maps,
     patch_agop,
     top_eigenvectors,
 )
-from firstlight.measures.first_layer import Profile, profile_of
+from firstlight.measures.first_layer import Profile, profile
 from firstlight.measures.linearized import LayerChange, layer_changes
+from firstlight.models.wrappers import unwrapped
 from firstlight.training import accuracy
 
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
@@ -51,7 +53,7 @@ class LayerSummary(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection(Result):
-    """What :func:`inspect` found.
+    """What :func:`inspect` measured.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ class Inspection(Result):
     profile : Profile or None
         Energy profile of the first convolution; None if there is none.
     ansatz : Ansatz
-        Correlations of all layers with their nulls, trained and at the start.
+        Correlations of all layers with their nulls, trained and initial.
     eigenvectors : tuple of Eigenvectors
         Leading ones of the first convolution, of feature matrix and gradients.
     maps : tuple of LayerMaps
@@ -78,13 +80,13 @@ class Inspection(Result):
     faults : tuple of FilterFaults
         Dead and duplicate filters.
     changes : tuple of LayerChange
-        Distance of every layer from the start.
-    start : str
-        What the start was, in words.
-    is_own_start : bool
-        Whether training began there; a fresh initialisation is a stranger.
+        Distance of every layer from its initial weights.
+    initial_source : str
+        Where the initial weights come from, in words.
+    has_own_initial : bool
+        Whether training began there; a fresh initialisation is unrelated to the model.
     regime : RegimeResult or None
-        Lazy or feature learning; None if the start is not known or the outputs cannot tell.
+        Lazy or feature learning; None if the initial weights are not known or the outputs cannot tell.
     no_regime : str
         Why there is none, in words.
     is_fast : bool
@@ -108,8 +110,8 @@ class Inspection(Result):
     shown: Images
     faults: tuple[FilterFaults, ...]
     changes: tuple[LayerChange, ...]
-    start: str
-    is_own_start: bool
+    initial_source: str
+    has_own_initial: bool
     regime: RegimeResult | None
     no_regime: str
     is_fast: bool
@@ -118,14 +120,14 @@ class Inspection(Result):
 
 def inspect(
     model: nn.Module,
-    data: ImageData | Tensor,
+    data: ImagesLike,
     *,
     initial: nn.Module | None = None,
     layers: str | Sequence[str] = "all",
     n_images: int | None = None,
     fast: bool = False,
-    output: OutputName = None,
-    outputs: str = "auto",
+    output_part: OutputName = None,
+    output_sum: str = "auto",
     seed: int = 0,
     name: str | None = None,
     show: bool | None = None,
@@ -139,14 +141,15 @@ def inspect(
     ----------
     model : torch.nn.Module
         Any module that maps images to outputs, on any device.
-    data : ImageData or Tensor
-        Images as the model wants them; with labels the accuracy is measured too.
+    data : Tensor, ImageData, Dataset, DataLoader, folder and others
+        Images as the model expects them, in any form that :func:`firstlight.data.as_images` takes; with
+        labels the accuracy is measured too.
     initial : torch.nn.Module, optional
         The model before its training. Without it a fresh initialisation serves for comparison.
-    layers, output, outputs
+    layers, output_part, output_sum
         See :func:`firstlight.measures.feature_ansatz.patch_agop`.
     n_images : int, optional
-        At most so many; by default 512, or 32 if they are larger than 128 x 128.
+        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128.
     fast : bool, default False
         Take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : int, default 0
@@ -160,30 +163,31 @@ def inspect(
     --------
     >>> from firstlight import models
     >>> from firstlight.data import load
-    >>> found = inspect(models.build("lenet", classes=8), load("photos"), n_images=8)
-    >>> [row.name for row in found.layers]
+    >>> inspection = inspect(models.build("lenet", classes=8), load("photos"), n_images=8)
+    >>> [row.name for row in inspection.layers]
     ['conv1', 'conv2', 'fc1', 'fc2', 'fc3']
     """
     begun = time.perf_counter()
-    images = _chosen(data, n_images, fast, seed)
+    model, initial = unwrapped(model), None if initial is None else unwrapped(initial)
+    images = _chosen(tensor_or_images(data), n_images, fast, seed)
     x = images.x if isinstance(images, ImageData) else images
-    start = fresh_initial(model, seed=seed) if initial is None else initial
+    before = fresh_initial(model, seed=seed) if initial is None else initial
     trained, fresh = (
         patch_agop(
             which,
             x,
             layers=layers,
-            output=output,
-            outputs=outputs,
+            output_part=output_part,
+            output_sum=output_sum,
             n_images=len(x),
             seed=seed,
             label=label,
             show=show,
         )
-        for which, label in ((model, "Gradients of the model"), (start, "Gradients of its start"))
+        for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
     )
     parameter = next(model.parameters())
-    found, why_not = _regime(model, initial, images, output, fast, seed, show)
+    movement, why_not = _regime(model, initial, images, output_part, fast, seed, show)
     return Inspection(
         name=name or type(model).__name__,
         n_parameters=sum(p.numel() for p in model.parameters()),
@@ -191,18 +195,18 @@ def inspect(
         data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
         n_images=len(x),
         image_shape=tuple(x.shape[1:]),
-        accuracy=_accuracy(model, images, trained.n_outputs, output),
+        accuracy=_accuracy(model, images, trained.n_outputs, output_part),
         chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else float("nan"),
         profile=_profile(model, x.to(parameter.device, parameter.dtype), seed),
-        ansatz=ansatz_of(trained, fresh, seed=seed),
+        ansatz=ansatz_from(trained, fresh, seed=seed),
         eigenvectors=_eigenvectors(trained.layers),
         maps=layer_maps(model, _views(trained.layers), x[:N_SHOWN]),
         shown=_displayed(x[:N_SHOWN]),
         faults=tuple(filter_faults(one.filters, one.sensitivity, name=one.name) for one in trained.layers),
         changes=_changes(trained, fresh),
-        start="a fresh initialisation" if initial is None else "the given start",
-        is_own_start=initial is not None,
-        regime=found,
+        initial_source="a fresh initialisation" if initial is None else "given",
+        has_own_initial=initial is not None,
+        regime=movement,
         no_regime=why_not,
         is_fast=fast,
         seconds=time.perf_counter() - begun,
@@ -221,21 +225,21 @@ def _chosen(data: ImageData | Tensor, n_images: int | None, fast: bool, seed: in
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
 
 
-def _summaries(model: nn.Module, found: PatchAgop) -> tuple[LayerSummary, ...]:
+def _summaries(model: nn.Module, agops: PatchAgop) -> tuple[LayerSummary, ...]:
     return tuple(
         LayerSummary(
             name=layer.name,
-            kind=type(model.get_submodule(layer.name)).__name__,
+            kind=layer.kind,
             shape=(layer.filters.shape[0] * layer.filters.shape[1], *layer.shape),
             n_weights=layer.filters.numel(),
         )
-        for layer in found.layers
+        for layer in agops.layers
     )
 
 
-def _accuracy(model: nn.Module, images: ImageData | Tensor, n_outputs: int, output: OutputName) -> float:
+def _accuracy(model: nn.Module, images: ImageData | Tensor, n_outputs: int, output_part: OutputName) -> float:
     """Share of right answers, where outputs and classes correspond."""
-    if not isinstance(images, ImageData) or output is not None or images.n_classes != n_outputs:
+    if not isinstance(images, ImageData) or output_part is not None or images.n_classes != n_outputs:
         return float("nan")
     device = next(model.parameters()).device
     return accuracy(model, images.replace(x=images.x.to(device), y=images.y.to(device)))
@@ -245,7 +249,7 @@ def _regime(
     model: nn.Module,
     initial: nn.Module | None,
     images: ImageData | Tensor,
-    output: OutputName,
+    output_part: OutputName,
     fast: bool,
     seed: int,
     show: bool | None,
@@ -253,7 +257,7 @@ def _regime(
     """Lazy or learning, or the reason why that is not known."""
     if initial is None:
         return None, "it needs the weights before training, as `initial` (--initial)"
-    if output is not None:
+    if output_part is not None:
         return None, "it needs a model that returns one tensor"
     count = len(images)
     if count < 2:
@@ -271,7 +275,7 @@ def _regime(
 
 def _profile(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
     try:
-        return profile_of(model, x, seed=seed)
+        return profile(model, x, seed=seed)
     except InvalidInput:  # no two-dimensional convolution comes first
         return None
 
@@ -306,6 +310,6 @@ def _displayed(x: Images) -> Float[Tensor, "n c h w"]:
 
 
 def _changes(trained: PatchAgop, fresh: PatchAgop) -> tuple[LayerChange, ...]:
-    starts = {layer.name: layer.filters for layer in fresh.layers}
-    common = {layer.name: layer.filters for layer in trained.layers if layer.name in starts}
-    return layer_changes(common, starts)
+    initial = {layer.name: layer.filters for layer in fresh.layers}
+    common = {layer.name: layer.filters for layer in trained.layers if layer.name in initial}
+    return layer_changes(common, initial)

@@ -1,5 +1,6 @@
 """What a user learns from the order in which his examples were learned."""
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,7 +36,11 @@ class Shown(Result):
     Parameters
     ----------
     index : integer Tensor of shape (n,)
-        Where they stand in the data.
+        Where they stand in the caller's data: ``data.x[index]`` are these images.
+    position : integer Tensor of shape (n,)
+        Where they stand in the data set that the caller's data were chosen from.
+    files : tuple of str
+        Their files, if each has one of its own.
     images : Tensor of shape (n, c, h, w)
         Pixels in [0, 1].
     labels : tuple of str
@@ -45,6 +50,12 @@ class Shown(Result):
     index: Int[Tensor, " n"]
     images: Images
     labels: tuple[str, ...]
+    position: Int[Tensor, " n"]
+    files: tuple[str, ...] = ()
+
+    def within(self, chosen: Int[Tensor, " m"]) -> "Shown":
+        """Refer to the data that `chosen` was taken from, instead of to the chosen images."""
+        return dataclasses.replace(self, index=chosen[self.index])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,13 +204,13 @@ def separation(suspicion: Float[Tensor, " n"], wrong: Tensor) -> float:
 
 
 def _per_network(features: Features, n: int) -> list[Tensor]:
-    found = [features] if isinstance(features, Tensor) else list(features or ())
-    for one in found:
+    per_network = [features] if isinstance(features, Tensor) else list(features or ())
+    for one in per_network:
         if one.ndim != 2 or len(one) != n:
             raise InvalidInput(
                 f"`features` must have one row for each of the {n} images; got {tuple(one.shape)}."
             )
-    return found
+    return per_network
 
 
 def _ensembles(
@@ -226,7 +237,7 @@ def _correlations(
 ) -> dict[str, OrderCorrelation]:
     critical = critical_component(data, ridge=ridge, pca=image_pca(data.x))
     near = discriminabilities(data.x, data.y, ks=(min(k, len(data) - 1),))[0]
-    found = {
+    predictors = {
         "critical component": (scores[critical.defined], critical.critical[critical.defined].double()),
         "discriminability in pixels": (scores, near),
         "nearer to the own class mean": (scores, _mean_margin(data)),
@@ -234,10 +245,10 @@ def _correlations(
     }
     if spaces := _per_network(features, len(data)):
         layer = discriminability(spaces[0], data.y, k=min(k, len(data) - 1))
-        found["discriminability in the last layer"] = (scores, layer)
+        predictors["discriminability in the last layer"] = (scores, layer)
     return {
         name: order_correlation(a, b, seed=seed)
-        for name, (a, b) in found.items()
+        for name, (a, b) in predictors.items()
         if len(a) > 3 and not _is_flat(a) and not _is_flat(b)
     }
 
@@ -261,7 +272,13 @@ def _shown(index: Tensor, data: ImageData) -> Shown:
     if low < 0 or high > 1:  # normalised or whitened images: each picture on its own scale
         floor, top = pixels.amin((1, 2, 3), keepdim=True), pixels.amax((1, 2, 3), keepdim=True)
         pixels = (pixels - floor) / (top - floor).clamp(min=1e-12)
-    return Shown(index=index, images=pixels, labels=tuple(data.classes[int(y)] for y in data.y[index]))
+    return Shown(
+        index=index,
+        images=pixels,
+        labels=tuple(data.classes[int(y)] for y in data.y[index]),
+        position=data.origin[index],
+        files=tuple(data.files[i] for i in index.tolist()) if data.files else (),
+    )
 
 
 def _is_flat(values: Tensor) -> bool:

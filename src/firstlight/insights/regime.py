@@ -13,9 +13,8 @@ from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
+from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.estimators import solve_linearized
-from firstlight.figures import Dots, Figure, dots
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.measures.feature_ansatz import ansatz
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
@@ -27,8 +26,10 @@ from firstlight.measures.linearized import (
     layer_changes,
     ntk_change,
     ntk_gram,
+    solve_linearized,
 )
 from firstlight.models import LinearizedModel, linearize
+from firstlight.models.wrappers import unwrapped
 from firstlight.training import accuracy, predictions
 
 N_KERNEL = 64
@@ -47,7 +48,7 @@ class Movement(Result):
         How far the tangent kernel turned and grew.
     remainder : float
         :math:`|f(w) - f_{lin}(w - w_0)| / |f(w) - f(w_0)|` on the images, at most 1: the share of the
-        change that the linearisation at the start does not explain.
+        change that the linearisation at the initial weights does not explain.
     """
 
     kernel: NtkChange
@@ -70,8 +71,8 @@ class RegimeResult(Result):
     random_step : Movement
         What a step of the same length in every weight tensor, in a random direction, does: the null of
         movement without learning.
-    stranger : NtkChange
-        How far the kernel of an independent initialisation is turned from that of the start.
+    unrelated : NtkChange
+        How far the kernel of an independent initialisation is turned from the initial kernel.
     movement : float
         :math:`\|w - w_0\| / \|w_0\|` over all weights.
     changes : tuple of LayerChange
@@ -81,9 +82,9 @@ class RegimeResult(Result):
     accuracy, chance : float
         Of the network, on images the linear model was not fitted to; NaN without labels.
     linear_accuracy : float
-        Of the exactly solved linearisation at the start; NaN if it was left out.
+        Of the exactly solved linearisation at the initial weights; NaN if it was left out.
     expansion_accuracy : float
-        Of the linearisation at the start, moved as the network moved.
+        Of the linearisation at the initial weights, moved as the network moved.
     ansatz, initial_ansatz : float
         Mean correlation of filters and gradients over hidden layers; NaN if left out.
     n_kernel, n_outputs, n_fit, n_test : int
@@ -92,7 +93,7 @@ class RegimeResult(Result):
 
     training: Movement
     random_step: Movement
-    stranger: NtkChange
+    unrelated: NtkChange
     movement: float
     changes: tuple[LayerChange, ...]
     alignment: LabelAlignment | None
@@ -124,7 +125,7 @@ class RegimeResult(Result):
         return self.accuracy - self.linear_accuracy
 
     @property
-    def verdict(self) -> str:
+    def kind(self) -> str:
         """The score in words."""
         if self.score < LAZY:
             return "lazy"
@@ -133,7 +134,7 @@ class RegimeResult(Result):
     def sentence(self) -> str:
         """One sentence with the number, its parts and its null."""
         return (
-            f"Training was {self.verdict}: {self.score:.2f} on the line from lazy (0) to feature learning (1). Its "
+            f"Training was {self.kind}: {self.score:.2f} on the line from lazy (0) to feature learning (1). Its "
             f"tangent kernel turned by {self.training.kernel.rotation:.2f} and {self.training.remainder:.0%} of the "
             f"change of its outputs is not linear in the weights; a random step of the same length gives "
             f"{self.null:.2f}."
@@ -142,7 +143,7 @@ class RegimeResult(Result):
 
 def regime(
     model: nn.Module,
-    data: ImageData | Tensor,
+    data: ImagesLike,
     *,
     initial: nn.Module | Mapping[str, Tensor] | None = None,
     test: ImageData | None = None,
@@ -166,8 +167,9 @@ def regime(
     model, initial : torch.nn.Module or torch.nn.Module, mapping of str to Tensor
         The trained network, and the same network or its state dict before the training. There is no
         answer without it.
-    data : ImageData or Tensor
-        Images like those it was trained on; the linearisation is fitted to them if they have labels.
+    data : Tensor, ImageData, Dataset, DataLoader, folder and others
+        Images like those it was trained on, in any form that :func:`firstlight.data.as_images` takes; the
+        linearisation is fitted to them if they have labels.
     test : ImageData, optional
         Held-out images; by default those of `data` that the linearisation was not fitted to.
     n_kernel : int, default N_KERNEL
@@ -178,14 +180,14 @@ def regime(
     with_ansatz : bool, default True
         Measure the feature ansatz too.
     seed : int, default 0
-        Of the choice of images, of the random step and the stranger.
+        Of the choice of images, of the random step and of the independent initialisation.
     show : bool, optional
         Force the progress bars on or off.
 
     Notes
     -----
-    Four tangent kernels between `n_kernel` images, of at most 10 outputs. Batch normalisation of the start
-    gets the statistics of these images in place of its placeholders.
+    Four tangent kernels between `n_kernel` images, of at most 10 outputs. Batch normalisation of the initial
+    network gets the statistics of these images in place of its placeholders.
 
     Examples
     --------
@@ -195,7 +197,9 @@ def regime(
     >>> regime(network, load("photos", n=16), initial=network, n_fit=0).score
     0.0
     """
-    start = _started(model, initial)
+    data, model = tensor_or_images(data), unwrapped(model)
+    initial = unwrapped(initial) if isinstance(initial, nn.Module) else initial
+    before = _started(model, initial)
     x = data.x if isinstance(data, ImageData) else data
     if x.ndim != 4 or len(x) < 2 or n_kernel < 2:
         raise InvalidInput(f"`data` and `n_kernel` must give at least 2 images; got {len(x)} and {n_kernel}.")
@@ -203,30 +207,19 @@ def regime(
     x = x.to(next(trained.parameters()))
     chosen = torch.randperm(len(x), generator=generator_from("regime", seed))[:n_kernel]
     few, labels = x[chosen], data.y[chosen] if isinstance(data, ImageData) else None
-    _calibrate(start, few)
-    pick = _picked(trained, few[:1], seed)
-    stranger = fresh_initial(start, seed=seed)
-    _calibrate(stranger, few)
-    moved = _randomly_moved(start, trained, seed)
-    kernels = [
-        ntk_gram(which, few, output=pick, label=f"Tangent kernel of {word}", show=show)
-        for which, word in (
-            (start, "the start"),
-            (trained, "the model"),
-            (moved, "a random step"),
-            (stranger, "a stranger"),
-        )
-    ]
+    _calibrate(before, few)
+    moved = _randomly_moved(before, trained, seed)
+    kernels = _kernels(before, trained, moved, few, seed=seed, show=show)
     aligned = [_alignment(kernel, labels, seed) for kernel in kernels[:2]]
-    right = _accuracies(start, trained, data, test, n_fit, seed, show)
-    fits = _ansatz(trained, start, few, seed) if with_ansatz else (math.nan, math.nan)
-    weights, initial = (dict(m.named_parameters()) for m in (trained, start))
+    right = _accuracies(before, trained, data, test, n_fit, seed, show)
+    fits = _ansatz(trained, before, few, seed) if with_ansatz else (math.nan, math.nan)
+    weights, initial = (dict(m.named_parameters()) for m in (trained, before))
     return RegimeResult(
-        training=Movement(kernel=ntk_change(*kernels[:2]), remainder=_remainder(start, trained, few)),
+        training=Movement(kernel=ntk_change(*kernels[:2]), remainder=_remainder(before, trained, few)),
         random_step=Movement(
-            kernel=ntk_change(kernels[0], kernels[2]), remainder=_remainder(start, moved, few)
+            kernel=ntk_change(kernels[0], kernels[2]), remainder=_remainder(before, moved, few)
         ),
-        stranger=ntk_change(kernels[0], kernels[3]),
+        unrelated=ntk_change(kernels[0], kernels[3]),
         movement=_distance(weights, initial),
         changes=_changes(weights, initial),
         alignment=aligned[1],
@@ -244,26 +237,22 @@ def regime(
     )
 
 
-def regime_figure(found: RegimeResult) -> Figure:
-    """The score and its parts on the line from lazy to feature learning, each beside its null."""
-    parts = {
-        "score": (found.score, found.null),
-        "rotation": (found.training.kernel.rotation, found.random_step.kernel.rotation),
-        "unexplained": (found.training.remainder, found.random_step.remainder),
-    }
-    return dots(
-        list(parts),
-        [
-            Dots.of(
-                "random step of the same length", [torch.tensor([b]) for _, b in parts.values()], role="null"
-            ),
-            Dots.of("this training", [torch.tensor([a]) for a, _ in parts.values()]),
-        ],
-        title="Lazy or learning?",
-        alt="Score, kernel rotation and unexplained change of this training, from 0 (lazy) to 1, with a random step",
-        y="0 lazy, 1 feature learning",
-        height=320,
-    )
+def _kernels(
+    before: nn.Module, trained: nn.Module, moved: nn.Module, few: Tensor, *, seed: int, show: bool | None
+) -> list[Tensor]:
+    """Tangent kernels of the initial network, the model, a random step of its size, and an unrelated network."""
+    pick = _picked(trained, few[:1], seed)
+    unrelated = fresh_initial(before, seed=seed)
+    _calibrate(unrelated, few)
+    return [
+        ntk_gram(which, few, output_part=pick, label=f"Tangent kernel of {word}", show=show)
+        for which, word in (
+            (before, "the initial network"),
+            (trained, "the model"),
+            (moved, "a random step"),
+            (unrelated, "an independent initialisation"),
+        )
+    ]
 
 
 def _started(model: nn.Module, initial: nn.Module | Mapping[str, Tensor] | None) -> nn.Module:
@@ -273,14 +262,14 @@ def _started(model: nn.Module, initial: nn.Module | Mapping[str, Tensor] | None)
             "or a state dict before you train, or rebuild it from the same seed."
         )
     if isinstance(initial, nn.Module):
-        start = copy.deepcopy(initial)
+        before = copy.deepcopy(initial)
     else:
-        start = copy.deepcopy(model)
-        start.load_state_dict(dict(initial))
-    shapes = [{name: p.shape for name, p in m.named_parameters()} for m in (model, start)]
+        before = copy.deepcopy(model)
+        before.load_state_dict(dict(initial))
+    shapes = [{name: p.shape for name, p in m.named_parameters()} for m in (model, before)]
     if shapes[0] != shapes[1]:
         raise InvalidInput("`initial` must have the weights of `model`, by name and shape; it has others.")
-    return start.eval()
+    return before.eval()
 
 
 def _calibrate(model: nn.Module, images: Tensor) -> None:
@@ -315,9 +304,9 @@ def _picked(model: nn.Module, image: Tensor, seed: int) -> Callable[[Tensor], Te
 
 
 @torch.no_grad()
-def _randomly_moved(start: nn.Module, trained: nn.Module, seed: int) -> nn.Module:
-    """The start moved as far as training moved every weight tensor, in random directions."""
-    moved, generator = copy.deepcopy(start), generator_from("random step", seed)
+def _randomly_moved(before: nn.Module, trained: nn.Module, seed: int) -> nn.Module:
+    """The initial network moved as far as training moved every weight tensor, in random directions."""
+    moved, generator = copy.deepcopy(before), generator_from("random step", seed)
     ends = dict(trained.named_parameters())
     for name, p in moved.named_parameters():
         direction = torch.randn(p.shape, generator=generator).to(p)
@@ -326,18 +315,18 @@ def _randomly_moved(start: nn.Module, trained: nn.Module, seed: int) -> nn.Modul
 
 
 @torch.no_grad()
-def _moved_line(start: nn.Module, end: nn.Module) -> LinearizedModel:
-    """The linearisation at the start, moved as the network moved."""
-    line, ends = linearize(start), dict(end.named_parameters())
-    held = dict(start.named_parameters())
+def _moved_line(before: nn.Module, end: nn.Module) -> LinearizedModel:
+    """The linearisation at the initial weights, moved as the network moved."""
+    line, ends = linearize(before), dict(end.named_parameters())
+    held = dict(before.named_parameters())
     return line.displace({name: ends[name] - held[name] for name, _ in line.displacement.named_parameters()})
 
 
-def _remainder(start: nn.Module, end: nn.Module, images: Tensor) -> float:
-    """Share of the change of the outputs that the linearisation at the start does not explain."""
-    models = (start, _moved_line(start, end), end)
-    before, linear, after = (predictions(m, images, batch_size=64).double() for m in models)
-    change, missed = float((after - before).norm()), float((after - linear).norm())
+def _remainder(before: nn.Module, end: nn.Module, images: Tensor) -> float:
+    """Share of the change of the outputs that the linearisation at the initial weights does not explain."""
+    models = (before, _moved_line(before, end), end)
+    initial, linear, after = (predictions(m, images, batch_size=64).double() for m in models)
+    change, missed = float((after - initial).norm()), float((after - linear).norm())
     return 0.0 if missed == 0 else min(1.0, missed / max(change, 1e-30))
 
 
@@ -358,7 +347,7 @@ class _Right:
 
 
 def _accuracies(
-    start: nn.Module,
+    before: nn.Module,
     trained: nn.Module,
     data: ImageData | Tensor,
     test: ImageData | None,
@@ -379,22 +368,22 @@ def _accuracies(
     if count:
         fitted = data.take(order[:count])
         targets = torch.nn.functional.one_hot(fitted.y, data.n_classes).double()
-        solved = solve_linearized(start, fitted.x, targets, show=show)
+        solved = solve_linearized(before, fitted.x, targets, show=show)
         linear = accuracy(solved.solution(), held)
     return _Right(
         network=accuracy(trained, held),
         chance=float(held.counts.max()) / len(held),
         linear=linear,
-        expansion=accuracy(_moved_line(start, trained), held),
+        expansion=accuracy(_moved_line(before, trained), held),
         n_fit=count,
         n_test=len(held),
     )
 
 
-def _ansatz(trained: nn.Module, start: nn.Module, images: Tensor, seed: int) -> tuple[float, float]:
-    found = ansatz(trained, images, initial=start, seed=seed, show=False)
-    after, before = (found.values(pair, hidden=True) for pair in (TRAINED, INITIAL))
-    return float(after.nanmean()), float(before.nanmean())
+def _ansatz(trained: nn.Module, before: nn.Module, images: Tensor, seed: int) -> tuple[float, float]:
+    correlations = ansatz(trained, images, initial=before, seed=seed, show=False)
+    means = [float(correlations.values(pair, hidden=True).nanmean()) for pair in (TRAINED, INITIAL)]
+    return means[0], means[1]
 
 
 def _distance(weights: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> float:

@@ -107,7 +107,7 @@ def learn_kernel(
     *,
     machine: ConvRFMClassifier,
     with_network: bool = True,
-    listen: Callable[[str, Round], None] = lambda labels, found: None,
+    listen: Callable[[str, Round], None] = lambda labels, result: None,
 ) -> LearnedKernel:
     """Fit `machine` to the images and again to shuffled labels; look at both metrics.
 
@@ -121,7 +121,7 @@ def learn_kernel(
         An unfitted classifier; it is fitted here.
     with_network : bool, default True
         Train a small network too and set its first layer beside M.
-    listen : callable, default lambda labels, found: None
+    listen : callable, default lambda labels, result: None
         Told the labels, "true" or "shuffled", and every round with them.
     """
     start = time.perf_counter()
@@ -167,9 +167,9 @@ def metric_map(
 ) -> Float[Tensor, "n 1 hh ww"]:
     r""":math:`\sqrt{x[p]^\top M\,x[p]}` as pictures with values in [0, 1]."""
     patches = extract_patches(images.double(), PatchGeometry.square(side))
-    found = torch.einsum("npd,de,npe->np", patches, metric, patches).clamp(min=0).sqrt()
-    low, high = found.amin(1, keepdim=True), found.amax(1, keepdim=True)
-    scaled = (found - low) / torch.where(high > low, high - low, 1.0)
+    strengths = torch.einsum("npd,de,npe->np", patches, metric, patches).clamp(min=0).sqrt()
+    low, high = strengths.amin(1, keepdim=True), strengths.amax(1, keepdim=True)
+    scaled = (strengths - low) / torch.where(high > low, high - low, 1.0)
     return scaled.reshape(len(images), 1, images.shape[2] - side + 1, images.shape[3] - side + 1)
 
 
@@ -184,9 +184,9 @@ def _three_theories(train: ImageData, metric: Tensor, side: int, seed: int) -> T
     options = {"depth": 2, "channels": 32, "kernel": side}
     spec = ModelSpec(name="cnfa_cnn", classes=train.n_classes, shape=train.shape, options=options)
     trained = train_once(spec, train, Recipe(lr=0.1, batch_size=32, epochs=8, seed=seed))
-    found = explain_profile(trained.into(spec(seed)), train, seed=seed)
+    explanation = explain_profile(trained.into(spec(seed)), train, seed=seed)
     basis = patch_pca(train.x, PatchGeometry.square(side)).basis
     kernel = torch.einsum("di,de,ei->i", basis, metric, basis).clamp(min=0).sqrt()
-    parts = (kernel, found.profile.energy, found.bias_curve)
+    parts = (kernel, explanation.profile.energy, explanation.bias_curve)
     scaled = [part.double() / part.max() for part in parts]
     return ThreeTheories(kernel=scaled[0], network=scaled[1], theory=scaled[2])

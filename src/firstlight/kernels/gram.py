@@ -85,7 +85,8 @@ def gram(
     shape = (len(x), len(second))
     if out is not None and out.shape != shape:
         raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
-    target = np.empty(shape) if out is None else out
+    # memory from torch, which is aligned: products with the matrix do not depend on where it happens to lie
+    target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
     dtype = torch.float64 if plan.positions < FEW_POSITIONS else dtype
     on_tensors = uses_tensors(engine, kernel)
     tile = _tile_values(plan, on_tensors)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +13,11 @@ from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.files import whole_file
+from firstlight.core.foreign import is_regular
 from firstlight.core.parallel import default_jobs, map_tasks
 from firstlight.core.shapes import Images
+from firstlight.core.tensor_files import load_sealed, save_sealed
+from firstlight.core.version import NUMERICS
 from firstlight.kernels.gram import BAND, gram
 from firstlight.kernels.spec import Kernel
 from firstlight.kernels.tiles import Plan
@@ -63,10 +66,12 @@ def gram_in_parts(
     shape = (len(x), len(x if z is None else z))
     if out is not None and out.shape != shape:
         raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
-    target = np.empty(shape) if out is None else out
+    # memory from torch, which is aligned: products with the matrix do not depend on where it happens to lie
+    target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
     blocks = list(_blocks(shape, part, symmetric=z is None))
     compute = partial(_part, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype, part=part)
-    missing = [block for block in blocks if not _file(folder, block).exists()]
+    parts = _Parts(folder, _fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {NUMERICS}"))
+    missing = [block for block in blocks if not is_regular(parts.file(block))]
     group = AHEAD * (n_jobs or default_jobs())
     for start in range(0, len(missing), group):
         some = missing[start : start + group]
@@ -74,10 +79,12 @@ def gram_in_parts(
         for block, values in zip(
             some, map_tasks(compute, some, label=label, n_jobs=n_jobs, show=show), strict=True
         ):
-            with whole_file(_file(folder, block)) as path, path.open("wb") as file:
-                np.save(file, values)
+            parts.write(block, values)
     for i, j in blocks:
-        values = np.load(_file(folder, (i, j)), allow_pickle=False)
+        stored = parts.read((i, j))
+        values = compute((i, j)) if stored is None else stored
+        if stored is None:  # damaged: one part is soon computed again
+            parts.write((i, j), values)
         target[i : i + part, j : j + part] = values
         if z is None:
             target[j : j + part, i : i + part] = values.T
@@ -115,8 +122,8 @@ def stored_gram(
     run = (store or Store()).fetch_or_run(
         spec, lambda folder: compute(folder=folder, n_jobs=n_jobs, show=show)
     )
-    found: Tensor = run.result
-    return found
+    matrix: Tensor = run.result
+    return matrix
 
 
 def _blocks(shape: tuple[int, int], part: int, *, symmetric: bool) -> Iterator[Block]:
@@ -124,8 +131,34 @@ def _blocks(shape: tuple[int, int], part: int, *, symmetric: bool) -> Iterator[B
         yield from ((i, j) for j in range(i if symmetric else 0, shape[1], part))
 
 
-def _file(folder: Path, block: Block) -> Path:
-    return folder / f"part-{block[0]}-{block[1]}.npy"
+@dataclass(frozen=True)
+class _Parts:
+    """The files of one matrix; each holds a checksum, its place, and the name of its matrix."""
+
+    folder: Path
+    matrix: str
+
+    def file(self, block: Block) -> Path:
+        return self.folder / f"part-{block[0]}-{block[1]}.safetensors"
+
+    def write(self, block: Block, values: np.ndarray) -> None:
+        with whole_file(self.file(block)) as path:
+            tensors = {"values": torch.from_numpy(np.ascontiguousarray(values))}
+            save_sealed(path, tensors, {"matrix": self.matrix, "block": str(block)})
+
+    def read(self, block: Block) -> np.ndarray | None:
+        """The values of a part; None if its file is damaged."""
+        try:
+            file = load_sealed(self.file(block))
+        except InvalidInput:
+            return None
+        if file.words != {"matrix": self.matrix, "block": str(block)}:
+            raise InvalidInput(
+                f"`folder` must hold parts of one matrix; {self.file(block)} is of another kernel, of other "
+                "images, or of another place. Choose another folder."
+            )
+        values: np.ndarray = file.tensors["values"].numpy()
+        return values
 
 
 def _part(
@@ -140,14 +173,14 @@ def _part(
     i, j = block
     first = x[i : i + part]
     second = None if z is None and i == j else (x if z is None else z)[j : j + part]
-    found: np.ndarray = gram(
+    matrix: np.ndarray = gram(
         first, second, kernel=kernel, metric=metric, dtype=dtype, n_jobs=1, show=False
     ).numpy()
-    return found
+    return matrix
 
 
-def _fingerprint(*tensors: Tensor | None) -> str:
-    digest = hashlib.sha256()
+def _fingerprint(*tensors: Tensor | None, words: str = "") -> str:
+    digest = hashlib.sha256(words.encode())
     for tensor in tensors:
         if tensor is None:
             digest.update(b"none")

@@ -23,29 +23,29 @@ def pooled_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray,
         for j in range(0, columns.n, WIDTH):
             first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
             second_index = np.tile(np.arange(j, j + WIDTH), height)
-            found = _pooled(
+            results = _pooled(
                 plan,
                 rows.patches[:, first_index],
                 second[second_index].transpose(0, 1),
                 rows.squares[:, first_index],
                 columns.squares[:, second_index],
             )
-            for target, values in zip((out, close), found, strict=True):
+            for target, values in zip((out, close), results, strict=True):
                 target[i : i + height, j : j + WIDTH] = values.reshape(height, WIDTH)[: n - i]
     return out, close
 
 
 def exact_pooled_values(pairs: Pairs) -> np.ndarray:
     """Values of single pairs of images in float64."""
-    found = np.empty(len(pairs.i) + LANES)
+    values = np.empty(len(pairs.i) + LANES)
     for start in range(0, len(pairs.i), LANES):
         lanes = np.minimum(np.arange(start, start + LANES), len(pairs.i) - 1)
         i, j = pairs.i[lanes], pairs.j[lanes]
-        found[start : start + LANES], _ = _pooled(
+        values[start : start + LANES], _ = _pooled(
             pairs.plan, pairs.first.mT[:, i], pairs.second.mT[:, j], pairs.first_squares[:, i],
             pairs.second_squares[:, j],
         )  # fmt: skip
-    return found[: len(pairs.i)]
+    return values[: len(pairs.i)]
 
 
 def _pooled(
@@ -58,7 +58,7 @@ def _pooled(
     """Values of `LANES` pairs, and the weighted share of cosines close to 1 where the images are not displaced."""
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
-    found, close = np.empty(LANES), np.empty(LANES)
+    values, close = np.empty(LANES), np.empty(LANES)
     pooled_lanes.pooled_sums(
         _in_lanes(first),
         _in_lanes(second),
@@ -69,10 +69,10 @@ def _pooled(
         (kernel.size, kernel.padding),
         plan.scales(first.dtype),
         kernel.kind == "nngp",
-        found,
+        values,
         close,
     )
-    return found / plan.last**2, close / len(first_squares)
+    return values / plan.last**2, close / len(first_squares)
 
 
 def _in_lanes(patches: Float[Tensor, "p lanes d"]) -> np.ndarray:
@@ -88,9 +88,9 @@ def _shared_lines(plan: Plan) -> tuple[int, int]:
 
 def _norms_in_lanes(squares: Float[Tensor, "t lanes"], like: Tensor) -> np.ndarray:
     """Norm, inverse norm and half its square, position x (slot lane)."""
-    found = np.empty((len(squares), 3 * LANES), like.numpy().dtype)
-    patch_lanes.column_norms(squares.contiguous().numpy(), found)
-    return found
+    norms = np.empty((len(squares), 3 * LANES), like.numpy().dtype)
+    patch_lanes.column_norms(squares.contiguous().numpy(), norms)
+    return norms
 
 
 def pooled_gradients(
@@ -108,7 +108,7 @@ def pooled_gradients(
         for j in range(0, columns.n, WIDTH):
             first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
             second_index = np.tile(np.arange(j, j + WIDTH), height)
-            found = np.zeros((plan.positions, d * LANES), rows.patches.numpy().dtype)
+            sums = np.zeros((plan.positions, d * LANES), rows.patches.numpy().dtype)
             pooled_lanes.pooled_slopes(
                 _in_lanes(rows.patches[:, first_index]),
                 _in_lanes(second[second_index].transpose(0, 1)),
@@ -119,9 +119,9 @@ def pooled_gradients(
                 (kernel.size, kernel.padding),
                 plan.scales(rows.patches.dtype),
                 kernel.kind == "nngp",
-                found.dtype.type(1 / plan.last**2),
-                found,
+                sums.dtype.type(1 / plan.last**2),
+                sums,
             )
-            pairs = torch.from_numpy(found).reshape(plan.positions, d, height, WIDTH)[:, :, : len(some)]
+            pairs = torch.from_numpy(sums).reshape(plan.positions, d, height, WIDTH)[:, :, : len(some)]
             out[:, j : j + WIDTH] += torch.einsum("pdiw,ik->pwkd", pairs, alpha[list(some)])
     return out.flatten(2)

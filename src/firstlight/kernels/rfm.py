@@ -20,6 +20,7 @@ from firstlight.kernels.ridge import check_ridge
 from firstlight.kernels.spec import Kernel
 
 RIDGES = (1e-8, 1e-5, 1e-3)
+"""Ridges that are tried by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ def learn_metric(
     patience: int | None = 1,
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
-    listen: Callable[[Round], None] = lambda found: None,
+    listen: Callable[[Round], None] = lambda finished: None,
     n_jobs: int | None = None,
     show: bool | None = None,
 ) -> Rounds:
@@ -95,12 +96,12 @@ def learn_metric(
     ridges : sequence of float, default RIDGES
         Grid, relative to the largest entry; one decomposition serves all.
     agop_images : int, optional
-        Take gradients at so many training images (the papers: 20); all by default.
+        Number of training images at which gradients are taken (the papers: 20); all by default.
     patience : int or None, default 1
-        Stop after so many rounds without improvement; None does all rounds.
+        Stop after this many rounds without improvement; None runs all rounds.
     seed : int, default 0
-        Of the choice of `agop_images`.
-    listen : callable, default lambda found: None
+        Seed for the choice of `agop_images`.
+    listen : callable, default lambda finished: None
         Called with every round as it ends.
 
     References
@@ -122,9 +123,9 @@ def learn_metric(
         if not inner[0].any() and not inner.any():
             raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
         outer = gram(x_valid, x, **plain).div_(top)  # type: ignore[arg-type]
-        found, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges, show)
-        done.append(found)
-        listen(found)
+        finished, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges, show)
+        done.append(finished)
+        listen(finished)
         best = min(range(len(done)), key=lambda i: done[i].error)
         if number == rounds or (patience is not None and number - best >= patience):
             break
@@ -162,11 +163,11 @@ def _best_ridge(
         )
     best = min(range(len(ridges)), key=lambda i: errors[i])
     right = (guesses[best].argmax(1) == y_valid.argmax(1)).double().mean()
-    found = Round(
+    finished = Round(
         number=number, metric=metric, ridge=float(ridges[best]), error=errors[best],
         accuracy=float(right), errors=tuple(errors),
     )  # fmt: skip
-    return found, coefficients[best]
+    return finished, coefficients[best]
 
 
 def _subset(n: int, wanted: int | None, seed: int) -> Tensor:

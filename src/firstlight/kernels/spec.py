@@ -40,7 +40,7 @@ class ConvKernel:
     padding : int, default 0
         Rows and columns of zeros on either side, in every layer; at most (size - 1) / 2.
     stride : int, default 1
-        Of the first layer.
+        Stride of the first layer.
     bias_variance : float, default 0.0
         :math:`\sigma_b^2`.
     weight_variance : float, optional
@@ -129,7 +129,7 @@ class PatchKernel:
     profile : str, default 'laplace'
         "laplace" or "gaussian".
     size, padding, stride : int
-        Of the patches.
+        Geometry of the patches.
     bandwidth : float, default 1.0
         γ. The papers give none; :func:`median_bandwidth` is the usual start.
 
@@ -166,6 +166,7 @@ class PatchKernel:
 
 
 Kernel = ConvKernel | PatchKernel
+"""Any kernel on images: ``ConvKernel | PatchKernel``."""
 
 
 def check_metric(metric: Float[Tensor, "d d"] | None, kernel: Kernel, channels: int) -> None:

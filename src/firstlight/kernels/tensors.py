@@ -145,10 +145,10 @@ class _Sides:
 
     def layers(self, square: Float[Tensor, "n m h w"]) -> Maps:
         """Squared norms of all layers from those of the first, as part of the graph."""
-        found = [square + self.kernel.bias_variance]
-        while len(found) < len(self.sizes):
-            found.append(self.kernel.scale * _box(found[-1], self.kernel) + self.kernel.bias_variance)
-        return found
+        variances = [square + self.kernel.bias_variance]
+        while len(variances) < len(self.sizes):
+            variances.append(self.kernel.scale * _box(variances[-1], self.kernel) + self.kernel.bias_variance)
+        return variances
 
 
 def _climb(kernel: ConvKernel, products: Tensor, first: Maps, second: Maps) -> tuple[Tensor, Tensor]:

@@ -30,10 +30,10 @@ class Workspace(threading.local):
 
     def __call__(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Return an array that holds anything."""
-        size, found = math.prod(shape), self._arrays.get((name, dtype))
-        if found is None or len(found) < size:
-            found = self._arrays[name, dtype] = torch.empty(size, dtype=dtype)
-        return found[:size].view(shape)
+        size, array = math.prod(shape), self._arrays.get((name, dtype))
+        if array is None or len(array) < size:
+            array = self._arrays[name, dtype] = torch.empty(size, dtype=dtype)
+        return array[:size].view(shape)
 
 
 @dataclass(frozen=True)
@@ -87,25 +87,25 @@ class Plan:
 
     def patches(self, images: Images, dtype: torch.dtype) -> Float[Tensor, "p d n"]:
         """Patches in the coordinates in which M is the identity, with the kernel's factor."""
-        found = torch.empty(self.positions, self.dimension, len(images), dtype=dtype)
+        patches = torch.empty(self.positions, self.dimension, len(images), dtype=dtype)
         geometry = self.kernel.geometry
         pixels = images.permute(1, 2, 3, 0).to(dtype, memory_format=torch.contiguous_format)
         pixels = F.pad(pixels, (0, 0) + (geometry.padding[0],) * 4)
         pixels = (pixels * self.kernel.patch_scale(self.shape[0]) ** 0.5).contiguous()
-        patch_lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], found.numpy())
-        return found if self.root is None else self.root.to(dtype) @ found
+        patch_lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], patches.numpy())
+        return patches if self.root is None else self.root.to(dtype) @ patches
 
     def squares(self, patches: Float[Tensor, "p d n"]) -> Float[Tensor, "t n"]:
         """Λ(x, x)[p, p] of all positions of all layers, zero where it is only rounding."""
         kernel, sizes = self.kernel, self.sizes
-        found = torch.empty(int(sizes.prod(1).sum()), patches.shape[2], dtype=torch.float64)
-        first = found[: self.positions]
+        squares = torch.empty(int(sizes.prod(1).sum()), patches.shape[2], dtype=torch.float64)
+        first = squares[: self.positions]
         patch_lanes.square_norms(patches.numpy(), first.numpy())
         first[first <= _ZERO * first.max()] = 0.0
         if isinstance(kernel, ConvKernel):
             filters = (kernel.size, kernel.padding)
-            patch_lanes.layer_squares(found.numpy(), sizes, filters, kernel.scale, kernel.bias_variance)
-        return found
+            patch_lanes.layer_squares(squares.numpy(), sizes, filters, kernel.scale, kernel.bias_variance)
+        return squares
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,12 @@ class Columns:
         """K(x, x) of every image in closed form from the norms; flatten kernels of networks only."""
         kernel = plan.kernel
         assert isinstance(kernel, ConvKernel)
-        found = np.empty(self.squares.shape[1])
+        diagonal = np.empty(self.squares.shape[1])
         filters = (kernel.size, kernel.padding)
         patch_lanes.own_sums(
-            self.squares.numpy(), plan.sizes, filters, kernel.scale, kernel.kind == "nngp", found
+            self.squares.numpy(), plan.sizes, filters, kernel.scale, kernel.kind == "nngp", diagonal
         )
-        return found[: self.n] / plan.last
+        return diagonal[: self.n] / plan.last
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ def bootstrap_interval(
     b : Tensor of shape (n,)
         The other entry.
     seed : int
-        Decides the draws.
+        Seed for the draws.
     statistic : Statistic, default pearson
         Acts on two matrices row by row, such as :func:`pearson` or :func:`spearman`.
     draws : int, default 1000
@@ -209,7 +209,7 @@ def permutation_baseline(
     b : Tensor of shape (n,)
         The other entry, permuted in the baseline.
     seed : int
-        Decides the permutations.
+        Seed for the permutations.
     statistic : Statistic, default pearson
         Acts on two matrices row by row.
     draws : int, default 1000
@@ -218,11 +218,11 @@ def permutation_baseline(
     _check_draws(draws)
     value = statistic(a, b)
     generator = generator_from("permutation", seed)
-    found = []
+    drawn = []
     for part in _chunks(draws, len(a)):
         order = torch.rand(part, len(b), generator=generator, dtype=torch.float64).argsort(-1)
-        found.append(statistic(a.expand(part, -1), b[order]))
-    values = torch.cat(found)
+        drawn.append(statistic(a.expand(part, -1), b[order]))
+    values = torch.cat(drawn)
     # permutations that give the same pairs differ in the last bits only and must count as equal
     extreme = values.abs() >= value.abs() - 1e-12
     return ChanceBaseline(value=float(value), draws=values, p_value=(1 + int(extreme.sum())) / (draws + 1))

@@ -123,13 +123,13 @@ def rotated(
     roots = values.clamp(min=0).sqrt()
     g, k, r = left.shape
     kept = (left.square().sum(1) > 0.5).double()
-    found = []
+    turned = []
     for draw in range(draws):
         frames = _frames(g, k, r, seed, draw)
         order = torch.randperm(g, generator=generator_from("places", seed, draw))
         half = roots[order][..., None] * frames * kept[:, None, :]
-        found.append(half.mT @ half)
-    return torch.stack(found)
+        turned.append(half.mT @ half)
+    return torch.stack(turned)
 
 
 @lru_cache(maxsize=24)  # layers of equal shape share their draws

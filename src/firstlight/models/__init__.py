@@ -19,7 +19,6 @@ from firstlight.models import (
 from firstlight.models.building import available, build, options, parameter_count, register_model
 
 # identity task: large filters, and networks that are the identity exactly
-from firstlight.models.fourier import FourierConv2d, with_large_filters_by_fourier
 from firstlight.models.identity import (
     identity_cnn,
     identity_fcn_linear,
@@ -30,25 +29,21 @@ from firstlight.models.identity import (
 # weights, and the first-order expansion in them
 from firstlight.models.initialisers import initialise
 from firstlight.models.linearized import LinearizedModel, linearize
-from firstlight.models.loading import load_weights
-from firstlight.models.pretrained import (
-    RESNET50_MEAN,
-    RESNET50_STD,
-    resnet50_imagenet,
-    resnet50_normalised,
-)
+from firstlight.models.loading import load_model
+from firstlight.models.pretrained import PRETRAINED, expected_scaling, resnet50_imagenet
 from firstlight.models.spec import ModelSpec
+from firstlight.models.weights import WeightsMismatch, load_weights, save_weights
 
 __all__ = [
-    "RESNET50_MEAN",
-    "RESNET50_STD",
-    "FourierConv2d",
+    "PRETRAINED",
     "LinearizedModel",
     "ModelSpec",
+    "WeightsMismatch",
     "alexnet",
     "available",
     "build",
     "cnfa",
+    "expected_scaling",
     "fully_connected",
     "identity",
     "identity_cnn",
@@ -58,18 +53,18 @@ __all__ = [
     "lenet",
     "linear_cnn",
     "linearize",
+    "load_model",
     "load_weights",
     "options",
     "parameter_count",
     "register_model",
     "resnet",
     "resnet50_imagenet",
-    "resnet50_normalised",
+    "save_weights",
     "simplenet",
     "small",
     "st_vgg",
     "two_layer",
     "vgg",
-    "with_large_filters_by_fourier",
     "write_identity",
 ]

@@ -26,7 +26,7 @@ class Architecture:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Names and defaults of what a caller may choose besides classes and image shape."""
+        """Names and defaults of the options besides classes and image shape."""
         given = {"classes", "shape", *self.fixed}
         parameters = inspect.signature(self.builder).parameters
         return {name: p.default for name, p in parameters.items() if name not in given}
@@ -94,10 +94,10 @@ def build(
     initialiser_options : mapping of str to object, optional
         Options of the initialiser, such as ``{"std": 1e-2}``.
     device : str or torch.device, optional
-        Where the weights end. They are drawn on the CPU, so a seed means the same everywhere; "meta"
+        Device of the weights. They are drawn on the CPU, so a seed means the same everywhere; "meta"
         allocates and draws nothing, which is enough to count parameters.
     options : object
-        What the architecture offers, see :func:`options`.
+        Options of the architecture, see :func:`options`.
 
     Notes
     -----

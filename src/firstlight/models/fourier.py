@@ -1,4 +1,4 @@
-"""Convolutions by Fourier transform: the same numbers, sooner when the filters are as large as the image."""
+"""Convolutions by Fourier transform: the same numbers, faster when filters are as large as the image."""
 
 import torch
 from torch import Tensor, nn
@@ -39,7 +39,7 @@ def with_large_filters_by_fourier(model: nn.Module, *, at_least: int = LARGE) ->
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is nn.Conv2d and _fits(child, at_least):
-                twin = FourierConv2d(
+                replacement = FourierConv2d(
                     child.in_channels,
                     child.out_channels,
                     child.kernel_size[0],
@@ -47,8 +47,8 @@ def with_large_filters_by_fourier(model: nn.Module, *, at_least: int = LARGE) ->
                     bias=child.bias is not None,
                     device="meta",
                 )
-                twin.weight, twin.bias = child.weight, child.bias
-                setattr(parent, name, twin)
+                replacement.weight, replacement.bias = child.weight, child.bias
+                setattr(parent, name, replacement)
     return model
 
 

@@ -60,7 +60,7 @@ def write_identity(model: nn.Module) -> nn.Module:
     Parameters
     ----------
     model : torch.nn.Module
-        Of the families "identity_fcn", "identity_linear_fcn", "residual_fcn" or "identity_cnn".
+        A network of the family "identity_fcn", "identity_linear_fcn", "residual_fcn" or "identity_cnn".
 
     Returns
     -------

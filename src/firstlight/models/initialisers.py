@@ -1,4 +1,4 @@
-"""Ways to draw the first weights, by name.
+"""Initialisers by name: how weights are drawn before training.
 
 All but "default" set biases to zero and batch norm to the identity. Weights are drawn on the CPU from a
 generator of their own and then copied, so a seed gives the same numbers on every device.
@@ -43,7 +43,7 @@ def initialise(model: nn.Module, name: str, *, seed: int, **options: Any) -> nn.
     seed : int
         The same seed gives the same bits.
     options : object
-        Of the rule, such as ``std=1e-2`` for "normal".
+        Options of the rule, such as ``std=1e-2`` for "normal".
 
     Returns
     -------

@@ -1,6 +1,5 @@
 """Weights of Keras models in the TensorFlow.js format, as ours need them."""
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import read_bytes, read_json
 
 
 def tfjs_weights(folder: Path) -> dict[str, Tensor]:
@@ -40,7 +40,7 @@ def tfjs_weights(folder: Path) -> dict[str, Tensor]:
             start = stop
         if start != len(content):
             raise InvalidInput(
-                f"The shards in {folder} hold {len(content)} bytes; the manifest speaks of {start}. "
+                f"The shards in {folder} hold {len(content)} bytes; the manifest lists {start}. "
                 "Unpack the package again."
             )
     for name, tensor in weights.items():
@@ -56,12 +56,12 @@ def _manifest(folder: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InvalidInput(f"`folder` must hold model.json and its shards; {folder} has no model.json.")
     try:
-        groups: list[dict[str, Any]] = json.loads(path.read_text())["weightsManifest"]
+        groups: list[dict[str, Any]] = read_json(path)["weightsManifest"]
         is_whole = all(_is_whole(group) for group in groups)
     except (ValueError, LookupError, TypeError):
         is_whole = False
     if not is_whole:
-        raise InvalidInput(f"{path} is no TensorFlow.js model: its weights manifest is broken.")
+        raise InvalidInput(f"{path} is not a TensorFlow.js model: its weights manifest is broken.")
     return groups
 
 
@@ -80,7 +80,7 @@ def _shard(folder: Path, name: str) -> bytes:
         raise InvalidInput(
             f"{folder} must hold the shard {name!r} that its model.json names; it is not there."
         )
-    return path.read_bytes()
+    return read_bytes(path)
 
 
 def convolution_with_batch_norm(
@@ -97,7 +97,7 @@ def convolution_with_batch_norm(
     Parameters
     ----------
     weights : mapping of str to Tensor
-        Of the Keras model, by name.
+        Weights of the Keras model, by name.
     conv : str
         Name of the convolution in Keras.
     batch_norm : str

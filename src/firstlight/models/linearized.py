@@ -53,7 +53,9 @@ class LinearizedModel(nn.Module):
 
     def __init__(self, skeleton: nn.Module, start: Mapping[str, Tensor], trainable: tuple[str, ...]) -> None:
         super().__init__()
-        self._skeleton = (skeleton,)  # in a tuple: no child, so that train() and to() pass it by
+        self._skeleton = (
+            skeleton,
+        )  # in a tuple, so that it is not a child, which train() and to() would change
         self.start = TensorTree(start)
         self.displacement = TensorTree(
             {name: nn.Parameter(torch.zeros_like(start[name])) for name in trainable}
@@ -80,10 +82,10 @@ class LinearizedModel(nn.Module):
         with torch.enable_grad():
             leaves = {name: held[name].clone().requires_grad_() for name in names}
             outputs = self._outputs(leaves, inputs, options)
-            found = torch.autograd.grad(
+            gradients = torch.autograd.grad(
                 outputs, list(leaves.values()), cotangents, allow_unused=True, materialize_grads=True
             )
-        return dict(zip(names, found, strict=True))
+        return dict(zip(names, gradients, strict=True))
 
     def weights(self) -> dict[str, Tensor]:
         """The displaced weights :math:`w_0 + u`, by name."""
@@ -107,13 +109,13 @@ class LinearizedModel(nn.Module):
         self, instead: Mapping[str, Tensor], inputs: tuple[Any, ...], options: dict[str, Any]
     ) -> Tensor:
         with _filled(self._skeleton[0], {**self._held(), **instead}):
-            found = self._skeleton[0](*inputs, **options)
-        if not isinstance(found, Tensor):
+            outputs = self._skeleton[0](*inputs, **options)
+        if not isinstance(outputs, Tensor):
             raise InvalidInput(
-                f"the model must return one tensor to be linearised; it returns a {type(found).__name__}. "
+                f"the model must return one tensor to be linearised; it returns a {type(outputs).__name__}. "
                 "Wrap it in a module that picks the part you mean."
             )
-        return found
+        return outputs
 
     def _expanded(
         self, displacement: Mapping[str, Tensor], inputs: tuple[Any, ...], options: dict[str, Any]
@@ -192,10 +194,10 @@ def _operations_named() -> Iterator[None]:
         yield
     except (NotImplementedError, RuntimeError) as error:
         text = str(error)
-        found = _NO_FORWARD_MODE.search(text)
-        if found is None and "jvp" not in text.lower() and "forward mode" not in text.lower():
+        named = _NO_FORWARD_MODE.search(text)
+        if named is None and "jvp" not in text.lower() and "forward mode" not in text.lower():
             raise
-        name = found.group(1) if found else _function_name(error)
+        name = named.group(1) if named else _function_name(error)
         raise InvalidInput(
             "every operation of the model must have a forward-mode derivative to be linearised; this one has "
             f"none: {name}. Replace it by one that torch can differentiate forwards."

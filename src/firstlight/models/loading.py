@@ -1,124 +1,116 @@
-"""Weights from files, without running anything that the file says."""
+"""One way to get a trained model: whatever built it, whatever saved its weights."""
 
-import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from firstlight.core.errors import InvalidInput
+from firstlight.models.building import build
+from firstlight.models.other_packages import build_of_other_package, is_of_other_package
+from firstlight.models.pretrained import PRETRAINED
+from firstlight.models.user_code import model_from_code
+from firstlight.models.weights import WeightsMismatch, load_weights
+from firstlight.models.wrappers import unwrapped
 
-_WRAPPERS = ("state_dict", "model_state_dict", "model", "net")
-_PREFIXES = ("module.", "model.", "net.", "_orig_mod.", "state_dict.")
-_SHOWN = 3
 
-
-def load_weights(model: nn.Module, path: str | Path) -> nn.Module:
-    """Fill `model`, in place, from a safetensors file or a checkpoint of tensors saved by torch.
-
-    Wrappers such as ``{"state_dict": ...}`` and prefixes such as ``module.`` are taken off. Files that
-    hold anything but tensors and plain containers are refused: they are never unpickled. Nothing is
-    written to the model unless every weight fits.
+def load_model(
+    checkpoint: str | Path | None = None,
+    *,
+    architecture: str | None = None,
+    factory: str | Callable[[], nn.Module] | None = None,
+    classes: int | None = None,
+    shape: Sequence[int] = (3, 32, 32),
+    options: Mapping[str, Any] | None = None,
+    entry: str | None = None,
+) -> nn.Module:
+    """Build a model and load its trained weights.
 
     Parameters
     ----------
-    model : torch.nn.Module
-        Of the architecture the weights were saved from.
-    path : str or Path
-        Safetensors is known by its ending; everything else is read as a torch checkpoint.
+    checkpoint : str or Path, optional
+        Weights: a safetensors file, or a torch checkpoint of tensors in any layout. Or the name of a
+        network that firstlight can fetch, such as ``"resnet50_imagenet"``, which needs nothing else. Leave
+        it out if `factory` loads the weights itself, and to take the pretrained weights of other packages,
+        which download them.
+    architecture : str, optional
+        One of :func:`firstlight.models.available`; or ``timm:NAME``, ``torchvision:NAME`` or ``hf:NAME``
+        for a model of timm, torchvision or transformers, where that package is installed.
+    factory : str or callable, optional
+        Code of yours that builds the model: a function without arguments, or ``"module:function"``.
+    classes : int, optional
+        Number of outputs; by default as many as the checkpoint has.
+    shape : sequence of int, default (3, 32, 32)
+        Channels, height and width of an image; for our own architectures only.
+    options : mapping of str to object, optional
+        Options of the architecture, such as ``{"width": 0.5}``.
+    entry : str, optional
+        Entry of the checkpoint to read if it holds the weights more than once, such as ``"ema"``.
 
     Returns
     -------
     torch.nn.Module
-        The model itself.
+        In evaluation mode, on the CPU.
+
+    Examples
+    --------
+    >>> import torch, tempfile
+    >>> from firstlight import build, load_model
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     torch.save({"model": build("lenet", classes=3).state_dict()}, f"{folder}/mine.pt")
+    ...     model = load_model(f"{folder}/mine.pt", architecture="lenet")
+    >>> model(torch.zeros(1, 3, 32, 32)).shape
+    torch.Size([1, 3])
     """
-    path = Path(path)
-    found = _without_prefixes(_state_dict(_content(path), path), model.state_dict())
-    return fill(model, found, source=str(path))
+    if str(checkpoint) in PRETRAINED:
+        if architecture is not None or factory is not None:
+            raise InvalidInput(
+                f"{checkpoint} is a whole network that is fetched by name. Leave out `architecture` and `factory`."
+            )
+        return PRETRAINED[str(checkpoint)].load().eval()
+    if (architecture is None) == (factory is None):
+        raise InvalidInput(
+            "A checkpoint needs the model it was saved from: give either `architecture`, the name of one, or "
+            f"`factory`, code that builds it. {_pretrained_hint()}"
+        )
 
+    def empty(outputs: int | None) -> nn.Module:
+        if factory is not None:
+            return unwrapped(model_from_code(factory))
+        return _built(str(architecture), outputs, shape, options or {}, has_checkpoint=checkpoint is not None)
 
-def fill(model: nn.Module, state: Mapping[str, Tensor], *, source: str) -> nn.Module:
-    """Write `state` into `model` if every weight is there, fits and is finite; `source` is named if not.
-
-    Counters of batch norm may be absent: older files lack them, and prediction never uses them.
-    """
-    expected = model.state_dict()
-    counters = {k: torch.zeros_like(v) for k, v in expected.items() if k.endswith("num_batches_tracked")}
-    found = {**counters, **state}
-    _check_fit(found, expected, source)
-    for name, tensor in found.items():
-        # judged as the model will hold it: a large double overflows in single precision
-        if not tensor.to(expected[name].dtype).isfinite().all():
-            raise InvalidInput(f"{source} holds NaN or infinite weights in {name!r}. Use other weights.")
-    model.load_state_dict(found)
-    return model
-
-
-def _content(path: Path) -> Any:
-    if not path.is_file():
-        raise InvalidInput(f"No weights at {path}. Give the path of a .safetensors or .pt file.")
+    model = empty(classes)
+    if checkpoint is None:
+        return model.eval()
     try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise InvalidInput(
-            f"{path} is not a checkpoint of plain tensors: it is damaged, or it holds Python objects, which "
-            "are never unpickled here. Save with torch.save(model.state_dict(), path) or as safetensors."
-        ) from error
-    # damaged bytes make the readers raise anything, from struct.error to UnicodeDecodeError
-    except Exception as error:
-        raise InvalidInput(
-            f"{path} cannot be read as weights: {(str(error) or type(error).__name__).splitlines()[0]}. "
-            "The file may be damaged; save or fetch it again."
-        ) from error
+        return load_weights(model, checkpoint, entry=entry).eval()
+    except WeightsMismatch as mismatch:
+        saved = mismatch.saved_classes
+        if classes is not None or factory is not None or saved is None:
+            raise
+        return load_weights(empty(saved), checkpoint, entry=entry).eval()
 
 
-def _state_dict(content: Any, path: Path) -> dict[str, Tensor]:
-    for _ in range(len(_WRAPPERS)):
-        inner = [content[w] for w in _WRAPPERS if isinstance(content, Mapping) and w in content]
-        if not inner or not isinstance(inner[0], Mapping):
-            break
-        content = inner[0]
-    if not isinstance(content, Mapping) or not content:
-        raise InvalidInput(f"{path} must hold a dictionary of tensors; it holds {type(content).__name__}.")
-    strange = [key for key, value in content.items() if not isinstance(value, Tensor)]
-    if strange:
-        raise InvalidInput(
-            f"{path} must hold tensors only; {strange[0]!r} is {type(content[strange[0]]).__name__}. "
-            "Save with torch.save(model.state_dict(), path)."
+def _built(
+    architecture: str,
+    classes: int | None,
+    shape: Sequence[int],
+    options: Mapping[str, Any],
+    *,
+    has_checkpoint: bool,
+) -> nn.Module:
+    if is_of_other_package(architecture):
+        return build_of_other_package(
+            architecture, classes=classes, pretrained=not has_checkpoint, options=options
         )
-    return {str(key): value for key, value in content.items()}
-
-
-def _without_prefixes(found: dict[str, Tensor], expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    while True:
-        shared = [p for p in _PREFIXES if all(key.startswith(p) for key in found)]
-        if not shared or any(key.startswith(shared[0]) for key in expected):
-            return found
-        found = {key.removeprefix(shared[0]): value for key, value in found.items()}
-
-
-def _check_fit(found: Mapping[str, Tensor], expected: Mapping[str, Tensor], source: str) -> None:
-    problems = {
-        "missing": [k for k in expected if k not in found],
-        "unexpected": [k for k in found if k not in expected],
-        "of another shape": [
-            f"{k} {tuple(found[k].shape)} instead of {tuple(expected[k].shape)}"
-            for k in expected
-            if k in found and found[k].shape != expected[k].shape
-        ],
-    }
-    if any(problems.values()):
-        listed = "; ".join(
-            f"{len(names)} {kind}: {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
-            for kind, names in problems.items()
-            if names
-        )
+    if not has_checkpoint:
         raise InvalidInput(
-            f"{source} does not fit this architecture. {listed}. Choose the architecture, width and number "
-            "of classes the weights were saved with."
+            f"{architecture!r} needs a checkpoint: its weights are not trained without one. "
+            f"firstlight.build({architecture!r}) gives the untrained network. {_pretrained_hint()}"
         )
+    return build(architecture, classes=10 if classes is None else classes, shape=shape, **options)
+
+
+def _pretrained_hint() -> str:
+    return f"Networks that need no file: {', '.join(PRETRAINED)}."

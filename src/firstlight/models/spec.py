@@ -17,14 +17,14 @@ class ModelSpec:
     name : str
         One of :func:`firstlight.models.available`.
     classes, shape : int or tuple of 3 int
-        Outputs and image shape.
+        Number of outputs, and shape of an image.
     initialiser, initialiser_options : str or dict of str to object
-        The initialiser.
+        Name of the initialiser, and its options.
     first_scale : float, default 1.0
         Factor on the initial weights of the first convolution; small values let it move far in few steps,
         which decides whether profiles agree.
     options : dict of str to object
-        Of the architecture.
+        Options of the architecture.
 
     Examples
     --------

@@ -15,6 +15,7 @@ from firstlight.report.page import (
     render,
     write_page,
 )
+from firstlight.report.regime import regime_figure
 from firstlight.report.runs import runs_page
 from firstlight.report.tour import tour_page
 
@@ -28,6 +29,7 @@ __all__ = [
     "identity_sections",
     "inspection_page",
     "order_sections",
+    "regime_figure",
     "render",
     "runs_page",
     "tour_page",

@@ -1,23 +1,31 @@
 """Sections on the feature ansatz, shared by the tour and by the page of one's own model."""
 
 import math
+from collections.abc import Sequence
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.figures import Dots, Figure, dots, picture_grid
-from firstlight.insights import AnsatzTour, Inspection
+from firstlight.insights import Inspection
 from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
+from firstlight.report.chance import beyond_chance, chance_of_ignoring_flat
 from firstlight.report.page import Answer, Panel, Section
+from firstlight.tour import AnsatzTour
 
 FOLLOW = "Do the filters follow the gradients?"
-USUAL = 0.9  # what the paper finds in most layers of trained networks
+BLIND = 0.1  # share of a pattern along constant channels below which it ignores flat patches
 
 
 def ansatz_answers(result: AnsatzTour) -> tuple[Answer, ...]:
     """Whether the ansatz holds."""
-    return (Answer(question="Does the feature ansatz hold?", answer=verdict(result.ansatz), section=FOLLOW),)
+    return (
+        Answer(
+            question="Does the feature ansatz hold?", answer=ansatz_sentence(result.ansatz), section=FOLLOW
+        ),
+    )
 
 
 def ansatz_sections(result: AnsatzTour | Inspection) -> tuple[Section, ...]:
@@ -30,134 +38,168 @@ def ansatz_sections(result: AnsatzTour | Inspection) -> tuple[Section, ...]:
     return tuple(sections)
 
 
-def verdict(ansatz: Ansatz) -> str:
-    """One sentence on how far the ansatz holds beyond its null."""
-    rows = ansatz.pair(TRAINED, hidden=True)
+def ansatz_sentence(ansatz: Ansatz) -> str:
+    """How far the ansatz holds beyond its null, with what chance would give over so many layers."""
+    rows = _judged(ansatz)
     if not rows:
         return "No hidden layer could be compared."
-    above = sum(row.is_above_null for row in rows)
     mean = sum(row.pearson for row in rows) / len(rows)
     null = sum(float(row.null_pearson.mean()) for row in rows) / len(rows)
-    word = "more than" if mean > null + 0.02 else "no more than" if mean > null - 0.02 else "less than"
+    above, below = _outside(rows)
+    word = {1: "more than", 0: "no more than", -1: "less than"}[_direction(rows)]
     return (
         f"Filters and gradients correlate at {mean:.2f} on average over {count(len(rows), 'hidden layer')}, {word} "
-        f"gradients turned in random directions would ({null:.2f}); {above} of {len(rows)} lie above their null."
+        f"gradients turned in random directions ({null:.2f}): {above} of {len(rows)} lie above all their random turns "
+        f"and {below} below, where chance alone gives {_chance(rows) * len(rows):.1f} of each."
     )
 
 
-def reading(row: AnsatzRow) -> str:
-    """What one layer's correlation says, in plain words."""
+def _judged(ansatz: Ansatz) -> tuple[AnsatzRow, ...]:
+    return tuple(row for row in ansatz.pair(TRAINED, hidden=True) if len(row.null_pearson))
+
+
+def _outside(rows: Sequence[AnsatzRow]) -> tuple[int, int]:
+    """Number of layers above and below all draws of their null."""
+    return (
+        sum(row.pearson > float(row.null_pearson.max()) for row in rows),
+        sum(row.pearson < float(row.null_pearson.min()) for row in rows),
+    )
+
+
+def _chance(rows: Sequence[AnsatzRow]) -> float:
+    """Probability that a layer lies above all its draws if nothing was learned: all orders are equally likely."""
+    return 1 / (1 + min(len(row.null_pearson) for row in rows))
+
+
+def _direction(rows: Sequence[AnsatzRow]) -> int:
+    """1 if more layers lie above their nulls than chance allows over all of them, -1 below, 0 neither."""
+    above, below = _outside(rows)
+    if beyond_chance(above, n=len(rows), p=_chance(rows)):
+        return 1
+    return -1 if beyond_chance(below, n=len(rows), p=_chance(rows)) else 0
+
+
+def reading(row: AnsatzRow, *, direction: int) -> str:
+    """What one layer's correlation says; `direction` is what all layers together allow to claim."""
     if row.is_output:
         return f"Layer {row.layer} gives the outputs; its correlation is 1 by definition."
     low, high = float(row.null_pearson.min()), float(row.null_pearson.max())
     sure = f" ± {max(2 * row.pearson_error, 0.01):.2f}" if math.isfinite(row.pearson_error) else ""
-    if row.pearson > high:
-        against = "above what chance directions give: its filters point where the outputs are sensitive"
-    elif row.pearson < low:
-        against = "below what chance directions give: its filters avoid what the outputs are sensitive to"
+    if low <= row.pearson <= high:
+        against = "within what random directions give"
+    elif row.pearson > high:
+        against = "above what random directions give"
+        against += ": its filters point where the outputs are sensitive" if direction == 1 else ""
     else:
-        against = "what chance directions give too: nothing here shows learning"
-    usual = (
-        "as trained networks usually show"
-        if row.pearson > USUAL
-        else "below the 0.9 of most trained networks"
-    )
-    return f"Layer {row.layer}: {row.pearson:.2f}{sure}, {usual}; {against} ({low:.2f} to {high:.2f})."
+        against = "below what random directions give"
+        against += ": its filters avoid what the outputs are sensitive to" if direction == -1 else ""
+    return f"Layer {row.layer}: {row.pearson:.2f}{sure}, {against} ({low:.2f} to {high:.2f})."
 
 
-def _correlation(found: Ansatz) -> Section:
-    rows = found.pair(TRAINED, hidden=True)
+def _correlation(ansatz: Ansatz) -> Section:
+    rows = _judged(ansatz)
     ranked = sorted(rows, key=lambda row: row.excess)
     telling = rows if len(rows) <= 4 else (ranked[-1], ranked[-2], ranked[1], ranked[0])
+    direction = _direction(rows) if rows else 0
+    readings = [reading(row, direction=direction) for row in telling]
     return Section(
         title=FOLLOW,
-        answer=verdict(found) + " " + " ".join(reading(row) for row in telling),
+        answer=" ".join([ansatz_sentence(ansatz), *readings]),
         panels=(
             Panel(
-                figure=_correlation_figure(found),
+                figure=_correlation_figure(ansatz),
                 shows="For every layer the correlation of two matrices over its patches: which directions its filters "
-                "respond to, and which directions change the model's outputs. The grey bars are the null: the same "
-                "gradients turned at random. Only what rises above them was learned.",
+                "respond to, and which directions change the model's outputs. The grey bars are the null of the mark "
+                "beside them: the same gradients turned at random. Only what rises above them was learned.",
                 published="Above 0.9 in most layers of trained networks, lower before training; no null was shown.",
-                measured=_numbers(found),
+                measured=_numbers(ansatz),
                 formulas=("ansatz",),
             ),
             Panel(
-                figure=_isotropy_figure(found),
+                figure=_isotropy_figure(ansatz),
                 shows="Why the correlation is high even before training: both matrices hold the filters themselves, so "
                 "they agree by algebra as far as the gradients have no preferred direction (1 on this axis).",
                 published="Not shown in the papers.",
-                measured=_isotropy(found),
+                measured=_isotropy(ansatz),
                 formulas=("isotropy", "ansatz"),
             ),
         ),
     )
 
 
-def _isotropy(found: Ansatz) -> str:
-    rows, starts = (found.pair(pair, hidden=True) for pair in (TRAINED, INITIAL))
+def _isotropy(ansatz: Ansatz) -> str:
+    rows, before = (ansatz.pair(pair, hidden=True) for pair in (TRAINED, INITIAL))
     parts = [
         f"{sum(row.isotropy for row in some) / len(some):.2f} {when}"
-        for some, when in ((rows, "after training"), (starts, "at the start"))
+        for some, when in ((rows, "after training"), (before, "before"))
         if some
     ]
     return f"On average over hidden layers {', '.join(parts)}." if parts else "No hidden layer."
 
 
-def _numbers(found: Ansatz) -> str:
-    text = f"{count(found.n_images, 'image')}, {found.method}."
+def _numbers(ansatz: Ansatz) -> str:
+    text = f"{count(ansatz.n_images, 'image')}, {ansatz.method}."
     for pair in (TRAINED, INITIAL, CROSSED, FILTERS):
-        values = found.values(pair, hidden=True)
+        values = ansatz.values(pair, hidden=True)
         values = values[values.isfinite()]
         if len(values):
             text += f" {pair.capitalize()}: {values.mean():.2f} ({values.min():.2f} to {values.max():.2f})."
-    if found.skipped:
-        listed = "; ".join(f"{name} ({reason})" for name, reason in list(found.skipped.items())[:3])
-        text += f" Left out: {listed}{' and others' if len(found.skipped) > 3 else ''}."
+    if ansatz.skipped:
+        listed = "; ".join(f"{name} ({reason})" for name, reason in list(ansatz.skipped.items())[:3])
+        text += f" Left out: {listed}{' and others' if len(ansatz.skipped) > 3 else ''}."
     return text
 
 
 def _interval(rows: tuple[AnsatzRow, ...]) -> list[Tensor]:
     """Mean and mean plus or minus two standard errors."""
-    found = []
+    intervals = []
     for row in rows:
         error = row.pearson_error if math.isfinite(row.pearson_error) else 0.0
-        found.append(torch.tensor([row.pearson - 2 * error, row.pearson, row.pearson + 2 * error]))
-    return found
+        intervals.append(torch.tensor([row.pearson - 2 * error, row.pearson, row.pearson + 2 * error]))
+    return intervals
 
 
-def _correlation_figure(found: Ansatz) -> Figure:
-    rows = found.pair(TRAINED)
+def _correlation_figure(ansatz: Ansatz) -> Figure:
+    rows = ansatz.pair(TRAINED)
     names = [row.layer for row in rows]
-    series = [
-        Dots.of("null: gradients turned at random", [row.null_pearson for row in rows], role="null"),
-        Dots.of(TRAINED, _interval(rows)),
-    ]
-    starts = {row.layer: row for row in found.pair(INITIAL)}
-    if all(name in starts for name in names) and names:
-        series.append(Dots.of(INITIAL, _interval(tuple(starts[name] for name in names)), role="initial"))
+    initial = {row.layer: row for row in ansatz.pair(INITIAL)}
+    pairs = [(TRAINED, "trained", rows)]
+    if names and all(name in initial for name in names):
+        pairs.append((INITIAL, "initial", tuple(initial[name] for name in names)))
+    series = []
+    for place, (pair, role, some) in enumerate(pairs):
+        # side by side: each network stands in front of the null that was drawn from its own gradients
+        shift = 0.0 if len(pairs) == 1 else (-0.2, 0.2)[place]
+        null = [row.null_pearson for row in some]
+        series += [
+            Dots.of(f"null, {role}: gradients turned at random", null, role="null", shift=shift),
+            Dots.of(pair, _interval(some), role=role, shift=shift),
+        ]
     figure = dots(
         names,
         series,
         title="Filters against gradients, layer by layer",
-        alt=f"Pearson correlation for {len(names)} layers, trained and at the start, with the null of each",
+        alt=f"Pearson correlation for {len(names)} layers, trained and initial, each with its null",
         x="layer",
         y="Pearson correlation",
     )
-    figure.table["cosine"] = [row.cosine for row in rows]
-    figure.table["cosine, null"] = [float(row.null_cosine.mean()) for row in rows]
-    figure.table["standard error"] = [_finite(row.pearson_error) for row in rows]
-    figure.table["filters"] = [row.n_filters for row in rows]
-    figure.table["patch size"] = [row.patch_size for row in rows]
-    return figure
+    return figure.with_columns(
+        {
+            "cosine": [row.cosine for row in rows],
+            "cosine, null": [float(row.null_cosine.mean()) for row in rows],
+            "standard error": [_finite(row.pearson_error) for row in rows],
+            "filters": [row.n_filters for row in rows],
+            "patch size": [row.patch_size for row in rows],
+        }
+    )
 
 
-def _isotropy_figure(found: Ansatz) -> Figure:
-    rows = found.pair(TRAINED)
+def _isotropy_figure(ansatz: Ansatz) -> Figure:
+    rows = ansatz.pair(TRAINED)
     series = [Dots.of("trained", [torch.tensor([row.isotropy]) for row in rows])]
-    starts = found.pair(INITIAL)
-    if len(starts) == len(rows):
-        series.append(Dots.of("start", [torch.tensor([row.isotropy]) for row in starts], role="initial"))
+    before = ansatz.pair(INITIAL)
+    if len(before) == len(rows):
+        series.append(Dots.of("initial", [torch.tensor([row.isotropy]) for row in before], role="initial"))
     return dots(
         [row.layer for row in rows],
         series,
@@ -169,8 +211,8 @@ def _isotropy_figure(found: Ansatz) -> Figure:
     )
 
 
-def _features(found: tuple[Eigenvectors, ...]) -> Section:
-    by_kind = {one.kind: one for one in found}
+def _features(vectors: tuple[Eigenvectors, ...]) -> Section:
+    by_kind = {one.kind: one for one in vectors}
     words = {"features": "feature matrix", "gradients": "gradient outer product"}
     panels = tuple(
         Panel(
@@ -184,36 +226,46 @@ def _features(found: tuple[Eigenvectors, ...]) -> Section:
             shows=f"The first holds {by_kind[kind].values[0]:.0%} of the whole, all shown "
             f"{by_kind[kind].values.sum():.0%}. Middle grey is zero; the sign has no meaning.",
             published="Leading eigenvectors of feature matrices look like oriented edge detectors.",
-            measured=f"Share that answers flat patches: "
+            measured=f"Share that responds to flat patches: "
             f"{', '.join(f'{v:.0%}' for v in by_kind[kind].constant.tolist())}.",
             formulas=("eigenvectors",),
         )
         for kind in words
         if kind in by_kind
     )
-    leading = by_kind.get("gradients", found[0])
-    flat = float(leading.constant[0])
-    edges = int((leading.constant < 0.1).sum())
     return Section(
         title="Which patterns matter to the first layer?",
-        answer=(
-            "The pattern that moves the outputs most "
-            + (
-                "averages: it answers flat patches"
-                if flat > 0.5
-                else "compares: it is nearly blind to flat patches"
-            )
-            + f" ({flat:.0%} of it is constant). {edges} of the {len(leading.vectors)} leading patterns ignore flat "
-            "patches, as an edge detector must. Such patterns also appear with shuffled labels, from the statistics "
-            "of images alone; they are no proof of learning."
-        ),
+        answer=_pattern_sentence(by_kind.get("gradients", vectors[0])),
         panels=panels,
     )
 
 
-def _maps(found: tuple[LayerMaps, ...], shown: Tensor) -> Section:
-    first = found[0]
-    agree = [float(one.agreement.mean()) for one in found]
+def _pattern_sentence(leading: Eigenvectors) -> str:
+    """Whether the leading patterns average or compare, beside random patterns of the same size."""
+    flat, n = float(leading.constant[0]), len(leading.vectors)
+    blind = int((leading.constant < BLIND).sum())
+    p = chance_of_ignoring_flat(tuple(leading.vectors.shape[1:]), share=BLIND)
+    first = (
+        "averages: it responds to flat patches"
+        if flat > 0.5
+        else "compares: it nearly ignores flat patches"
+        if flat < BLIND
+        else "does both, averaging and comparing"
+    )
+    text = (
+        f"The pattern that moves the outputs most {first} ({flat:.0%} of it is constant). {blind} of the {n} leading "
+        f"patterns ignore flat patches (less than {BLIND:.0%} constant); of random patterns of this size {p * n:.1f} "
+        "would"
+    )
+    if not beyond_chance(blind, n=n, p=p):
+        return f"{text}, so nothing here points to edge detectors."
+    return (
+        f"{text}. They compare pixels, as an edge detector must. Such patterns also appear with shuffled labels, from "
+        "the statistics of images alone; they are no proof of learning."
+    )
+
+
+def _maps(maps: tuple[LayerMaps, ...], shown: Tensor) -> Section:
     panels = [
         Panel(
             figure=picture_grid(
@@ -231,16 +283,48 @@ def _maps(found: tuple[LayerMaps, ...], shown: Tensor) -> Section:
             published="Both matrices highlight the same structures at every depth; early layers detect edges.",
             formulas=("maps",),
         )
-        for one in found
+        for one in maps
     ]
+    first = maps[0]
     is_edge = float(first.gradient_sobel.mean()) > 0.5
     return Section(
         title="Where do the layers look?",
-        answer=f"Filters and gradients look at the same places (correlation {min(agree):.2f} to {max(agree):.2f}). The "
-        f"first layer {'responds like an edge detector' if is_edge else 'is no plain edge detector'}: what matters to "
-        f"the outputs correlates at {first.gradient_sobel.mean():.2f} with the strength of edges.",
+        answer=f"{_places_sentence(maps)} The first layer "
+        f"{'responds like an edge detector' if is_edge else 'is no plain edge detector'}: what matters to the outputs "
+        f"correlates at {first.gradient_sobel.mean():.2f} with the strength of edges.",
         panels=tuple(panels),
     )
+
+
+def _places_sentence(maps: tuple[LayerMaps, ...]) -> str:
+    """Whether filters and gradients look at the same places; maps of different images are the null."""
+    agree = [float(one.agreement.mean()) for one in maps]
+    span = f"correlation {min(agree):.2f}" + (f" to {max(agree):.2f}" if len(maps) > 1 else "")
+    nulls = [_mismatched(one) for one in maps]
+    if not len(nulls[0]):
+        return f"The maps of filters and gradients have a {span}; one image is too few for a null."
+    above = sum(value > float(null.max()) for value, null in zip(agree, nulls, strict=True))
+    mean = float(torch.cat(nulls).mean())
+    against = f"{span}; maps of different images: {mean:.2f} on average"
+    if above == len(maps):
+        return f"Filters and gradients look at the same places ({against})."
+    if above == 0:
+        return f"Filters and gradients do not look at the same places more than by chance ({against})."
+    return (
+        f"In {above} of {len(maps)} layers shown, filters and gradients look at the same places ({against})."
+    )
+
+
+def _mismatched(one: LayerMaps) -> Float[Tensor, " draws"]:
+    """Mean correlation of the filters' maps with the gradients' maps of other images, one per way to pair them.
+
+    What every image has in common, such as borders and the middle, is in these too.
+    """
+    features, gradients = (x.double().flatten(1) for x in (one.features, one.gradients))
+    features, gradients = (x - x.mean(1, keepdim=True) for x in (features, gradients))
+    # a constant map agrees with nothing: 0, as in the measure itself
+    draws = [torch.cosine_similarity(features, gradients.roll(k, 0)).mean() for k in range(1, len(features))]
+    return torch.stack(draws) if draws else torch.zeros(0, dtype=torch.float64)
 
 
 def _row_pair(one: LayerMaps, shown: Tensor) -> Tensor:

@@ -1,18 +1,15 @@
-"""A figure on its way to the page: what the browser draws, what stands as SVG, what the table says."""
+"""A figure on its way to the page: what is drawn, what a slider puts in its place, what the table says."""
 
 import base64
 import csv
 import io
-import json
-import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from firstlight.figures import Figure, svg
+from firstlight.figures import Figure, moving_parts, svg
 
 N_MOMENTS = 4  # of a figure with a slider, where there is no slider
-TEXT_KEYS = ("name", "text", "x", "y", "ticktext", "title")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,37 +22,34 @@ class Drawing:
         Its place on the page.
     figure : Figure
         What is drawn.
-    plot : dict of str to object or None
-        For the script; None where the SVG stands alone.
-    pictures : tuple of tuple of 2 str
-        SVG with a caption each, empty where a script draws.
-    is_picture : bool
-        Whether it shows pictures, which need no script.
+    drawn : tuple of tuple of 2 str
+        Label and SVG: one, or several moments side by side where there is no slider.
+    moments : tuple of tuple of 2 str
+        Label and changing parts of every frame, for a slider; empty without frames and on static pages.
     """
 
     number: int
     figure: Figure
-    plot: dict[str, Any] | None
-    pictures: tuple[tuple[str, str], ...]
-    is_picture: bool
+    drawn: tuple[tuple[str, str], ...]
+    moments: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, figure: Figure, number: int, static: bool) -> "Drawing":
-        """Prepare a figure; pictures are always SVG, everything else only on a static page."""
-        is_picture = any(trace["type"] == "image" for trace in figure.plot["data"])
-        plot = None
-        if not static and (not is_picture or figure.frames):
-            frames = [{"label": frame.label, "data": list(frame.data)} for frame in figure.frames]
-            plot = {**({} if is_picture else figure.plot), "frames": frames}
-        pictures: tuple[tuple[str, str], ...] = ()
-        if static and figure.frames:
-            last = len(figure.frames) - 1
-            chosen = sorted({round(i * last / (N_MOMENTS - 1)) for i in range(N_MOMENTS)})
-            shown = [figure.frames[i] for i in chosen]
-            pictures = tuple((frame.label, svg(figure, frame=frame)) for frame in shown)
-        elif static or is_picture:
-            pictures = (("", svg(figure)),)
-        return cls(number=number, figure=figure, plot=plot, pictures=pictures, is_picture=is_picture)
+        """Draw a figure."""
+        if not static or not figure.frames:
+            labels = [frame.label for frame in figure.frames]
+            moments = () if static else tuple(zip(labels, moving_parts(figure), strict=True))
+            return cls(number=number, figure=figure, drawn=(("", svg(figure)),), moments=moments)
+        last = len(figure.frames) - 1
+        chosen = sorted({round(i * last / (N_MOMENTS - 1)) for i in range(N_MOMENTS)})
+        frames = [figure.frames[i] for i in chosen]
+        drawn = tuple((frame.label, svg(figure, frame=frame)) for frame in frames)
+        return cls(number=number, figure=figure, drawn=drawn)
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether it shows pictures, which keep their size."""
+        return any(trace["type"] == "image" for trace in self.figure.plot["data"])
 
     @property
     def file_name(self) -> str:
@@ -63,7 +57,8 @@ class Drawing:
 
         Examples
         --------
-        >>> Drawing.of(Figure(plot={"data": []}, title="A / b?", alt=""), 1, False).file_name
+        >>> figure = Figure(plot={}, title="A / b?", alt="")
+        >>> Drawing(number=1, figure=figure, drawn=()).file_name
         '2-a-b.csv'
         """
         words = re.sub(r"[^a-z0-9]+", "-", self.figure.title.lower()).strip("-")[:50]
@@ -92,22 +87,3 @@ def _shown(value: Any) -> str:
 def _inert(value: Any) -> Any:
     """Words that a spreadsheet would take for a formula get a quote in front."""
     return f"'{value}" if isinstance(value, str) and re.match(r"[=+@\t\r-]", value) else value
-
-
-def script_json(value: Any) -> str:
-    """JSON that is safe inside a script element, and whose words are no markup to Plotly."""
-    text = json.dumps(_plain(value), allow_nan=False, separators=(",", ":"))
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-def _plain(value: Any, *, is_text: bool = False) -> Any:
-    """Seven digits are enough for a screen; gaps where there is no number; words as words."""
-    if isinstance(value, dict):
-        return {k: _plain(v, is_text=k in TEXT_KEYS or (is_text and k == "text")) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v, is_text=is_text) for v in value]
-    if isinstance(value, float):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
-    if isinstance(value, str) and is_text:
-        return value.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return value

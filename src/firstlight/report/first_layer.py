@@ -6,9 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.figures import Curve, Figure, Sprite, curves, film, heatmap, picture_grid, sprite
-from firstlight.insights import FirstLayerTour
+from firstlight.figures import Curve, Figure, Sprite, curves, film, heatmap, picture_grid
+from firstlight.figures.pictures import sprite
 from firstlight.report.page import Answer, Panel, Section
+from firstlight.tour import FirstLayerTour
 
 LOOKS, WHY, GROWTH = (
     "What does the first layer look at?",
@@ -42,16 +43,16 @@ def _learned(layer: FirstLayerTour) -> str:
 
 
 def _explained(layer: FirstLayerTour) -> str:
-    found = layer.explanation
+    explanation = layer.explanation
     return (
-        f"Gradient descent's implicit bias alone, without any labels, explains {found.bias_share:.0%} of this "
-        f"profile; the true labels add {max(found.label_share, 0):.0%}. The same fit explains "
-        f"{max(found.null_share, 0):.0%} of random filters, which is what fitting alone achieves."
+        f"Gradient descent's implicit bias alone, without any labels, explains {explanation.bias_share:.0%} of this "
+        f"profile; the true labels add {max(explanation.label_share, 0):.0%}. The same fit explains "
+        f"{max(explanation.null_share, 0):.0%} of random filters, which is what fitting alone achieves."
     )
 
 
 def _moments(layer: FirstLayerTour) -> list[str]:
-    return ["start" if step == 0 else f"step {step:,}" for step in layer.steps]
+    return ["initial" if step == 0 else f"step {step:,}" for step in layer.steps]
 
 
 def _filters(layer: FirstLayerTour) -> Section:
@@ -62,8 +63,8 @@ def _filters(layer: FirstLayerTour) -> Section:
         panels=(
             Panel(
                 figure=filters_over_time(layer.shots, _moments(layer)),
-                shows="One square for each filter, middle grey is zero; every filter keeps its scale, so that "
-                "growth is seen as growth. Move the slider through training.",
+                shows="One square for each filter, middle grey is zero; all filters and moments have one scale, so "
+                "that growth is seen as growth. Move the slider through training.",
                 published="One by one, filters of different networks do not match; only their energy along the "
                 "components of the images does.",
                 measured=f"{len(layer.filters)} filters; the layer moved by {layer.moved.mean():.1f} times its initial "
@@ -75,8 +76,8 @@ def _filters(layer: FirstLayerTour) -> Section:
 
 
 def filters_over_time(shots: Float[Tensor, "t k c h w"], moments: list[str]) -> Figure:
-    """Filters at several moments, each on one scale for all moments."""
-    top = shots.abs().amax(dim=(0, 2, 3, 4), keepdim=True)
+    """Filters at several moments, on one scale for all filters and moments: weak ones look weak."""
+    top = shots.abs().max()
     scaled = 0.5 + 0.5 * shots / torch.where(top > 0, top, torch.ones_like(top))
     title, alt = "Filters during training", f"{shots.shape[1]} small patterns, the filters of the first layer"
     grids = [picture_grid(one, title=title, alt=alt, signed=False, columns=16) for one in scaled]
@@ -90,7 +91,7 @@ def _patches(layer: FirstLayerTour) -> Sprite:
 
 
 def _profile(layer: FirstLayerTour) -> Section:
-    found = layer.explanation
+    explanation = layer.explanation
     return Section(
         title=WHY,
         answer=_explained(layer),
@@ -113,7 +114,7 @@ def _profile(layer: FirstLayerTour) -> Section:
                 "filters, and the square root of the patch variances, which a single step imprints.",
                 published="Nearly the same across seeds, widths and architectures; these controls were not shown.",
                 measured=f"Trained against the root of the variances: "
-                f"{found.profile.controls()['root of variances']:.2f}. Unrelated profiles of this length stay "
+                f"{explanation.profile.controls()['root of variances']:.2f}. Unrelated profiles of this length stay "
                 f"within ±{layer.consistency.band:.2f}.",
                 formulas=("consistency",),
             ),
@@ -133,7 +134,7 @@ def _profile_figure(layer: FirstLayerTour) -> Figure:
             Curve(name="root of patch variances (scaled)", values=root[None], role="null"),
         ],
         title="Energy profile of the first layer",
-        alt="Energy against component: trained networks above their start for coarse components, with the "
+        alt="Energy against component: trained networks above the initial ones for coarse components, with the "
         "theory curve and the root of the variances for comparison",
         x="patch component, by decreasing variance",
         y="energy",
@@ -142,11 +143,11 @@ def _profile_figure(layer: FirstLayerTour) -> Figure:
 
 
 def _consistency_figure(layer: FirstLayerTour) -> Figure:
-    found = layer.consistency
+    agreement = layer.consistency
     return heatmap(
-        found.matrix,
-        rows=found.names,
-        columns=found.names,
+        agreement.matrix,
+        rows=agreement.names,
+        columns=agreement.names,
         title="Do the networks agree?",
         alt="Matrix of correlations between the profiles of the networks and two controls",
     )
@@ -162,9 +163,9 @@ def _growth(layer: FirstLayerTour) -> Section:
         panels=(
             Panel(
                 figure=_course_figure(layer),
-                shows="The energy profile of the first network from its start to the end of training.",
-                published="The trained profile is reached from any start and does not depend on it.",
-                measured=f"{len(layer.steps)} moments in {layer.steps[-1]:,} steps, dense at the start.",
+                shows="The energy profile of the first network from the initial weights to the end of training.",
+                published="The trained profile is reached from any initial weights and does not depend on them.",
+                measured=f"{len(layer.steps)} moments in {layer.steps[-1]:,} steps, dense in the beginning.",
                 formulas=("energy",),
             ),
             Panel(
@@ -180,7 +181,7 @@ def _growth(layer: FirstLayerTour) -> Section:
 
 def _course_figure(layer: FirstLayerTour) -> Figure:
     title = "Energy profile through training"
-    alt = "Energy against component while the first network trains, beside its start"
+    alt = "Energy against component while the first network trains, beside the initial one"
     start = Curve(name="initial", values=layer.course[:1], role="initial")
     moments = [
         curves(

@@ -155,9 +155,9 @@ FORMULAS: dict[str, Formula] = {
         "textbook",
     ),
     "linearisation": Formula(
-        "Linearisation at the start",
+        "Linearisation at the initial weights",
         r"f_{lin}(u, x) = f(w_0, x) + J(x)\, u, \quad J(x) = \frac{\partial f(w_0, x)}{\partial w}",
-        "w₀ are the weights at the start, u their displacement: linear in u, not in the image x.",
+        "w₀ are the initial weights, u their displacement: linear in u, not in the image x.",
         LINEARIZED,
     ),
     "regime": Formula(
@@ -169,7 +169,7 @@ FORMULAS: dict[str, Formula] = {
         LINEARIZED,
     ),
     "movement": Formula(
-        "Distance from the start",
+        "Distance from the initial weights",
         r"\frac{\lVert W - W_0 \rVert_F}{\lVert W_0 \rVert_F}",
         "W are the weights of a layer, W₀ those it started from.",
         LINEARIZED,

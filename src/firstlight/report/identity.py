@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
-from firstlight.insights import IdentityTour
 from firstlight.report.page import Answer, Page, Panel, Section
+from firstlight.tour import IdentityTour
 
 PUBLISHED = (
     "Shallow convolutional networks copy, those of middle depth return contours, very deep ones answer with "
@@ -51,7 +51,7 @@ def _layers(depth: int) -> str:
 
 
 def _word(tour: IdentityTour, depth: int) -> str:
-    return Counter(run.found.verdict for run in tour.at(depth)).most_common(1)[0][0]
+    return Counter(run.measured.behaviour for run in tour.at(depth)).most_common(1)[0][0]
 
 
 def _answer(tour: IdentityTour) -> str:
@@ -66,7 +66,7 @@ def _answer(tour: IdentityTour) -> str:
 def _grid_section(tour: IdentityTour, alive: list[int]) -> Section:
     first = tour.at(alive[0])[0]
     inputs = first.settings.images.shown
-    outputs = [tour.at(depth)[0].found.shown for depth in alive]
+    outputs = [tour.at(depth)[0].measured.shown for depth in alive]
     labels = ["input", *map(_layers, alive)]
     return Section(
         title="What comes out?",
@@ -100,12 +100,9 @@ def labelled_grid(
     plain = picture_grid(scaled.flatten(0, 1), title=title, alt=alt, signed=False, columns=n, zoom=zoom)
     step = side * zoom + gap
     layout = dict(plain.plot["layout"])
-    layout["height"] = min(900, max(160, len(rows) * step + 20))
-    layout["margin"] = {**layout["margin"], "l": 80}
     layout["yaxis"] = {
         **layout["yaxis"],
         "visible": True,
-        "showgrid": False,
         "tickvals": [gap + step * (i + 0.5) for i in range(len(rows))],
         "ticktext": rows,
     }
@@ -113,7 +110,7 @@ def labelled_grid(
 
 
 def _map_section(tour: IdentityTour, alive: list[int]) -> Section:
-    responses = {depth: [run.found.response for run in tour.at(depth)] for depth in alive}
+    responses = {depth: [run.measured.response for run in tour.at(depth)] for depth in alive}
     rhos = [f"{rho:.1f}" for rho in responses[alive[0]][0].rhos.tolist()]
 
     def panel(reference: str) -> Panel:
@@ -155,12 +152,12 @@ def _score_section(tour: IdentityTour, alive: list[int]) -> Section:
 
     def rows(name: str) -> Tensor:
         return torch.tensor(
-            [[shown[d][s].found.scores["unseen"].means[name] for d in alive] for s in range(n)]
+            [[shown[d][s].measured.scores["unseen"].means[name] for d in alive] for s in range(n)]
         )
 
-    untrained = torch.tensor([[shown[d][s].found.untrained for d in alive] for s in range(n)])
-    steps = ", ".join(f"{d}: {max(r.found.steps for r in shown[d])}" for d in alive)
-    stuck = [f"{d}" for d in alive if not all(r.found.converged for r in shown[d])]
+    untrained = torch.tensor([[shown[d][s].measured.untrained for d in alive] for s in range(n)])
+    steps = ", ".join(f"{d}: {max(r.measured.steps for r in shown[d])}" for d in alive)
+    stuck = [f"{d}" for d in alive if not all(r.measured.converged for r in shown[d])]
     return Section(
         title="How sure is it?",
         answer="Correlation of the outputs on unseen images with the input and with the training image.",

@@ -5,84 +5,120 @@ import math
 
 import torch
 
-from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid, sprite
+from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid
+from firstlight.figures.pictures import sprite
 from firstlight.insights import Inspection
+from firstlight.measures.feature_ansatz import FilterFaults
 from firstlight.measures.first_layer import Profile
 from firstlight.measures.linearized import LayerChange
-from firstlight.report.ansatz import ansatz_sections, count, verdict
+from firstlight.report.ansatz import ansatz_sections, ansatz_sentence, count
 from firstlight.report.page import Page, Panel, Section
 from firstlight.report.regime import LAZY, regime_sections
 
+MOST_SHOWN = 128  # filters in the picture
 
-def inspection_page(found: Inspection) -> Page:
+
+def inspection_page(inspection: Inspection) -> Page:
     """Turn an inspection into a page."""
-    sections = [_model(found)]
-    if found.profile is not None:
-        sections.append(_first_layer(found.profile))
-    sections += [*ansatz_sections(found), _movement(found), *_lazy(found), _faults(found)]
+    sections = [_model(inspection)]
+    if inspection.profile is not None:
+        sections.append(_first_layer(inspection.profile, inspection.faults))
+    sections += [*ansatz_sections(inspection), _movement(inspection), *_lazy(inspection), _faults(inspection)]
     return Page(
-        title=f"What {found.name} has learned",
-        lead=(_what(found), verdict(found.ansatz), _moved(found), _fault_words(found), _certainty(found)),
+        title=f"What {inspection.name} has learned",
+        lead=(
+            _what(inspection),
+            *_unmeasured(inspection),
+            ansatz_sentence(inspection.ansatz),
+            _moved(inspection),
+            _fault_words(inspection),
+            _certainty(inspection),
+        ),
         sections=tuple(sections),
         facts={
-            "Data": f"{found.data_name}, {found.n_images} images",
-            "Start": found.start,
-            "Time": f"{found.seconds:.0f} s",
+            "Data": f"{inspection.data_name}, {inspection.n_images} images",
+            "Initial weights": inspection.initial_source,
+            "Time": f"{inspection.seconds:.0f} s",
         },
     )
 
 
-def _what(found: Inspection) -> str:
-    convolutions = sum("Conv" in layer.kind for layer in found.layers)
-    shape = " x ".join(str(side) for side in found.image_shape)
+def _what(inspection: Inspection) -> str:
+    convolutions = sum("Conv" in layer.kind for layer in inspection.layers)
+    shape = " x ".join(str(side) for side in inspection.image_shape)
     text = (
-        f"{found.name} has {found.n_parameters:,} parameters, {count(convolutions, 'convolution')} and "
-        f"{count(len(found.layers) - convolutions, 'linear layer')}; it was shown "
-        f"{count(found.n_images, 'image')} of {shape}."
+        f"{inspection.name} has {inspection.n_parameters:,} parameters, {count(convolutions, 'convolution')} and "
+        f"{count(len(inspection.layers) - convolutions, 'linear layer')}; it was shown "
+        f"{count(inspection.n_images, 'image')} of {shape}."
     )
-    if math.isfinite(found.accuracy):
+    if math.isfinite(inspection.accuracy):
         text += (
-            f" It names {found.accuracy:.0%} of them rightly (the largest class alone is {found.chance:.0%})."
+            f" It classifies {inspection.accuracy:.0%} of them correctly (always naming the largest class would give "
+            f"{inspection.chance:.0%})."
         )
     return text
 
 
-def _certainty(found: Inspection) -> str:
-    errors = [row.pearson_error for row in found.ansatz.rows if math.isfinite(row.pearson_error)]
+def _unmeasured(inspection: Inspection) -> tuple[str, ...]:
+    """Which layers nothing here speaks of, and why; nothing stands in for them."""
+    skipped = inspection.ansatz.skipped
+    if not skipped:
+        return ()
+    total = len(skipped) + len(inspection.layers)
+    listed = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
+    more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+    return (f"{len(skipped)} of {total} layers were not measured ({listed}{more}).",)
+
+
+def _certainty(inspection: Inspection) -> str:
+    errors = [row.pearson_error for row in inspection.ansatz.rows if math.isfinite(row.pearson_error)]
     sure = (
         f"correlations are known to about ±{2 * max(errors):.2f} or better"
         if errors
         else "errors are unknown"
     )
-    how = "This was a fast look" if found.is_fast else "How sure these numbers are"
-    return f"{how}: with {found.ansatz.n_images} images and {found.ansatz.method}, {sure}."
+    how = "This was a fast look" if inspection.is_fast else "How certain these numbers are"
+    return f"{how}: with {inspection.ansatz.n_images} images and {inspection.ansatz.method}, {sure}."
 
 
-def _model(found: Inspection) -> Section:
-    names = [layer.name for layer in found.layers]
+def _model(inspection: Inspection) -> Section:
+    names = [layer.name for layer in inspection.layers]
     figure = dots(
         names,
-        [Dots.of("weights", [torch.tensor([float(layer.n_weights)]) for layer in found.layers])],
+        [Dots.of("weights", [torch.tensor([float(layer.n_weights)]) for layer in inspection.layers])],
         title="Layers and their weights",
         alt=f"Number of weights of {len(names)} layers",
         x="layer",
         y="weights",
         height=320,
+        log_y=True,
+    ).with_columns(
+        {
+            "kind": [layer.kind for layer in inspection.layers],
+            "shape": [" x ".join(map(str, layer.shape)) for layer in inspection.layers],
+        }
     )
-    _logarithmic(figure)
-    figure.table["kind"] = [layer.kind for layer in found.layers]
-    figure.table["shape"] = [" x ".join(map(str, layer.shape)) for layer in found.layers]
     return Section(
         title="What is this model?",
-        answer=_what(found),
+        answer=_what(inspection),
         panels=(
-            Panel(figure=figure, shows="Every convolution and linear layer, in the order of the model."),
+            Panel(
+                figure=figure, shows="Every layer that was measured, in the order in which images meet them."
+            ),
         ),
     )
 
 
-def _first_layer(profile: Profile) -> Section:
+def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
     filters = profile.layer.weight.float()
+    dead = [
+        i
+        for fault in faults
+        if f"{fault.name}.weight" == profile.layer.name
+        for i in fault.dead
+        if i < MOST_SHOWN
+    ]
+    dead_words = f" Crossed out: {count(len(dead), 'dead filter')} ({_listed(dead)})." if dead else ""
     controls = profile.controls()
     coarse = float(profile.energy.square().cumsum(0)[max(len(profile.energy) // 3 - 1, 0)])
     share = coarse / float(profile.energy.square().sum())
@@ -95,14 +131,17 @@ def _first_layer(profile: Profile) -> Section:
         panels=(
             Panel(
                 figure=picture_grid(
-                    filters[:128],
+                    filters[:MOST_SHOWN],
                     title="Filters",
-                    alt=f"{min(len(filters), 128)} small patterns, the filters of the first convolution",
+                    alt=f"{min(len(filters), MOST_SHOWN)} small patterns, the filters of the first convolution",
+                    scale="all",
+                    marked=dict.fromkeys(dead, "dead"),
                     columns=16,
                 ),
                 formulas=("energy",),
-                shows="Every filter on its own symmetric scale; middle grey is zero."
-                + (f" The first 128 of {len(filters)}." if len(filters) > 128 else ""),
+                shows="All filters on one symmetric scale; middle grey is zero."
+                + (f" The first {MOST_SHOWN} of {len(filters)}." if len(filters) > MOST_SHOWN else "")
+                + dead_words,
             ),
             Panel(
                 figure=_profile_figure(profile),
@@ -112,6 +151,11 @@ def _first_layer(profile: Profile) -> Section:
             ),
         ),
     )
+
+
+def _listed(numbers: list[int]) -> str:
+    """Numbers with commas, cut short after twelve."""
+    return ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
 
 
 def _profile_figure(profile: Profile) -> Figure:
@@ -132,12 +176,12 @@ def _profile_figure(profile: Profile) -> Figure:
     return dataclasses.replace(figure, sprite=sprite(pictures, name="component"))
 
 
-def _moved(found: Inspection) -> str:
-    changes = found.changes
+def _moved(inspection: Inspection) -> str:
+    changes = inspection.changes
     if not changes:
-        return "Start and end could not be compared."
+        return "Initial and trained weights could not be compared."
     most, least = (pick(changes, key=lambda c: c.distance) for pick in (max, min))
-    if found.is_own_start:
+    if inspection.has_own_initial:
         lazy = sum(c.distance < 0.1 for c in changes)
         return (
             f"Training moved layer {most.name} most, by {most.distance:.1f} times its initial size, and layer "
@@ -147,103 +191,98 @@ def _moved(found: Inspection) -> str:
     simple = sum(c.effective_rank < 0.8 * c.initial_rank for c in changes)
     return (
         f"Against a fresh initialisation {grown} of {len(changes)} layers have larger weights and {simple} use clearly "
-        "fewer directions. How far training moved them cannot be told without the actual start."
+        "fewer directions. How far training moved them cannot be told without the actual initial weights."
     )
 
 
-def _movement(found: Inspection) -> Section:
-    changes = found.changes
-    own = found.is_own_start
+def _movement(inspection: Inspection) -> Section:
+    changes = inspection.changes
+    own = inspection.has_own_initial
     panels = (
         (
             Panel(
                 figure=_distance_figure(changes),
                 formulas=("movement",),
-                shows="Distance of every layer from its start, in units of the start's size. The grey bars are the "
+                shows="Distance of every layer from its initial weights, in units of their size. The grey bars are the "
                 "distance that unrelated weights of the same size would have: "
                 + (
-                    "a layer that reaches them has forgotten where it began."
+                    "a layer that reaches them keeps no trace of where it began."
                     if own
-                    else "as the start here is a stranger, every layer lies there; give the actual one by `initial` "
-                    "(--initial) to see movement."
+                    else "without the actual initial weights, every layer looks as far away as an unrelated network. "
+                    "Pass them as `initial` (--initial) to see movement."
                 ),
             ),
             Panel(
                 figure=_rank_figure(changes),
                 formulas=("effective rank",),
-                shows="Number of directions that the filters of a layer really use (effective rank), now and at the "
-                "start. Training on few features lowers it.",
+                shows="Number of directions that the filters of a layer really use (effective rank), trained and "
+                "initial. Training on few features lowers it.",
             ),
         )
         if changes
         else ()
     )
-    return Section(title="How far is every layer from its start?", answer=_moved(found), panels=panels)
+    return Section(title="How far did every layer move?", answer=_moved(inspection), panels=panels)
 
 
-def _lazy(found: Inspection) -> tuple[Section, ...]:
-    if found.regime is not None:
-        return regime_sections(found.regime)
-    return (Section(title=LAZY, answer=f"Not known: {found.no_regime.rstrip('.')}.", panels=()),)
+def _lazy(inspection: Inspection) -> tuple[Section, ...]:
+    if inspection.regime is not None:
+        return regime_sections(inspection.regime)
+    return (Section(title=LAZY, answer=f"Not known: {inspection.no_regime.rstrip('.')}.", panels=()),)
 
 
 def _distance_figure(changes: tuple[LayerChange, ...]) -> Figure:
-    figure = dots(
+    return dots(
         [c.name for c in changes],
         [
             Dots.of("unrelated weights", [torch.tensor([c.unrelated]) for c in changes], role="null"),
             Dots.of("this model", [torch.tensor([c.distance]) for c in changes]),
         ],
-        title="Distance from the start",
-        alt=f"Relative distance of {len(changes)} layers from the start, with that of unrelated weights",
+        title="Distance from the initial weights",
+        alt=f"Relative distance of {len(changes)} layers from the initial weights, with that of unrelated weights",
         x="layer",
-        y="distance / size of the start",
+        y="distance / initial size",
+    ).with_columns(
+        {
+            "growth of the norm": [c.growth for c in changes],
+            "cosine with the initial weights": [c.cosine for c in changes],
+        }
     )
-    figure.table["growth of the norm"] = [c.growth for c in changes]
-    figure.table["cosine with the start"] = [c.cosine for c in changes]
-    return figure
 
 
 def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
-    figure = dots(
+    return dots(
         [c.name for c in changes],
         [
             Dots.of("this model", [torch.tensor([c.effective_rank]) for c in changes]),
-            Dots.of("start", [torch.tensor([c.initial_rank]) for c in changes], role="initial"),
+            Dots.of("initial", [torch.tensor([c.initial_rank]) for c in changes], role="initial"),
         ],
         title="Directions in use",
-        alt=f"Effective rank of the filters of {len(changes)} layers, now and at the start",
+        alt=f"Effective rank of the filters of {len(changes)} layers, trained and initial",
         x="layer",
         y="effective rank",
         height=340,
+        log_y=True,
     )
-    _logarithmic(figure)
-    return figure
 
 
-def _logarithmic(figure: Figure) -> None:
-    """Whole decades on the vertical axis; zeros cannot be drawn there and lie below it."""
-    values = [v for trace in figure.plot["data"] for v in trace["y"] if v is not None and v > 0]
-    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
-    figure.plot["layout"]["yaxis"] |= {"type": "log", "dtick": 1, "range": [low, max(high, low + 1)]}
-
-
-def _fault_words(found: Inspection) -> str:
-    hidden = {row.layer for row in found.ansatz.rows if not row.is_output}
-    faults = [fault for fault in found.faults if fault.name in hidden or fault.dead]
+def _fault_words(inspection: Inspection) -> str:
+    hidden = {row.layer for row in inspection.ansatz.rows if not row.is_output}
+    faults = [fault for fault in inspection.faults if fault.name in hidden or fault.dead]
     dead, same = sum(len(f.dead) for f in faults), sum(f.n_superfluous for f in faults)
-    total = sum(f.n_filters for f in found.faults)
+    total = sum(f.n_filters for f in inspection.faults)
     if dead == same == 0:
         return f"None of its {total:,} filters is dead or a copy of another."
     worst = max(faults, key=lambda f: (len(f.dead) + f.n_superfluous) / f.n_filters)
     return (
-        f"Of {total:,} filters {dead:,} are dead (no output noticed them on these images) and {same:,} repeat another; "
-        f"worst is layer {worst.name}: {len(worst.dead)} dead, {worst.n_superfluous} repeated of {worst.n_filters}."
+        f"Of {total:,} filters {dead:,} are dead (no output changed with them on these images) and {same:,} repeat "
+        f"another; the worst is layer {worst.name}: {len(worst.dead)} dead and {worst.n_superfluous} repeated of "
+        f"{worst.n_filters}."
     )
 
 
-def _faults(found: Inspection) -> Section:
-    faults = found.faults
+def _faults(inspection: Inspection) -> Section:
+    faults = inspection.faults
     figure = dots(
         [f.name for f in faults],
         [
@@ -259,22 +298,23 @@ def _faults(found: Inspection) -> Section:
         x="layer",
         y="share of the layer's filters",
         height=320,
+    ).with_columns(
+        {
+            "filters": [f.n_filters for f in faults],
+            "mirrored pairs": [f.mirrored for f in faults],
+            "dead filters": [", ".join(map(str, f.dead)) for f in faults],
+            "first repeated": ["; ".join(" = ".join(map(str, s)) for s in f.duplicates[:3]) for f in faults],
+        }
     )
-    figure.table["filters"] = [f.n_filters for f in faults]
-    figure.table["mirrored pairs"] = [f.mirrored for f in faults]
-    figure.table["first dead"] = [", ".join(map(str, f.dead[:8])) for f in faults]
-    figure.table["first repeated"] = [
-        "; ".join(" = ".join(map(str, s)) for s in f.duplicates[:3]) for f in faults
-    ]
     return Section(
         title="Does it carry dead weight?",
-        answer=_fault_words(found),
+        answer=_fault_words(inspection),
         panels=(
             Panel(
                 figure=figure,
                 shows="A filter is dead if no output of the model changes with it on any image shown, repeated if it "
                 f"points in the direction of another (cosine above {faults[0].threshold if faults else 0.99}). "
-                "More images may wake some of the dead.",
+                "With more images, some of the dead may turn out to be alive.",
             ),
         ),
     )

@@ -1,11 +1,13 @@
 """The learning order on a page: first and last images, agreement, predictors, doubtful labels."""
 
+from collections.abc import Sequence
+
 import torch
 
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
 from firstlight.insights.order_report import OrderReport, Shown
-from firstlight.insights.order_tour import OrderTour
 from firstlight.report.page import Answer, Panel, Section
+from firstlight.tour import OrderTour
 
 FIRST_AND_LAST = "Which images are learned first, and which last?"
 AGREE = "Do networks agree on the order?"
@@ -46,7 +48,9 @@ def _agreed(report: OrderReport) -> str:
 
 
 def _first_and_last(report: OrderReport) -> Section:
-    early, late = (float(report.scores[s.index].mean()) for s in (report.earliest, report.latest))
+    ranked = report.scores.sort(descending=True).values
+    early = float(ranked[: len(report.earliest.index)].mean())
+    late = float(ranked[-len(report.latest.index) :].mean())
     return Section(
         title=FIRST_AND_LAST,
         answer=f"The {len(report.earliest.index)} earliest images were classified correctly in {early:.0%} of all "
@@ -59,7 +63,7 @@ def _first_and_last(report: OrderReport) -> Section:
                 ),
                 shows="By accessibility, the easiest first.",
                 published="Images that the leading principal components classify are learned first.",
-                measured=f"{_counted(report.earliest)}; on average right in {early:.0%} of all epochs.",
+                measured=f"{_counted(report.earliest)}; classified correctly in {early:.0%} of all epochs.",
                 formulas=("accessibility",),
             ),
             Panel(
@@ -68,7 +72,7 @@ def _first_and_last(report: OrderReport) -> Section:
                 ),
                 shows="The hardest first.",
                 published="Images whose class hangs on components of small variance come last.",
-                measured=f"{_counted(report.latest)}; on average right in {late:.0%} of all epochs.",
+                measured=f"{_counted(report.latest)}; classified correctly in {late:.0%} of all epochs.",
                 formulas=("accessibility",),
             ),
         ),
@@ -77,18 +81,18 @@ def _first_and_last(report: OrderReport) -> Section:
 
 def _agreement(tour: OrderTour) -> Section:
     report = tour.report
-    found = report.constancy
+    constancy = report.constancy
     measured = answer = _agreed(report)
-    if found is not None:
+    if constancy is not None:
         fast = (
             ""
-            if found.fastest is None
-            else f", {found.fastest.value:.2f} among the fastest {found.share:.0%}, "
+            if constancy.fastest is None
+            else f", {constancy.fastest.value:.2f} among the fastest {constancy.share:.0%}, "
         )
-        chosen = "" if found.fastest is None else "which a third ensemble chose"
+        chosen = "" if constancy.fastest is None else "which a third ensemble chose"
         measured = (
-            f"Correlation {found.value.value:.2f}, 95 % range {found.value.low:.2f} to {found.value.high:.2f} over "
-            f"images{fast}{chosen}."
+            f"Correlation {constancy.value.value:.2f}, 95 % range {constancy.value.low:.2f} to "
+            f"{constancy.value.high:.2f} over images{fast}{chosen}."
         )
     epochs = report.accuracy.shape[1]
     figure = curves(
@@ -171,17 +175,23 @@ def _doubtful(report: OrderReport) -> Section:
 
 
 def _pictures(shown: Shown, title: str, what: str) -> Figure:
-    figure = picture_grid(
+    return picture_grid(
         shown.images,
         title=title,
         alt=f"{len(shown.images)} {what}",
         signed=False,
         columns=12,
         zoom=_zoom(shown),
-    )
-    figure.table["label"] = list(shown.labels)
-    figure.table["number of the image"] = shown.index.tolist()
-    return figure
+    ).with_columns(_names(shown))
+
+
+def _names(shown: Shown) -> dict[str, Sequence[object]]:
+    """How a reader finds the images again: by file, or by number in the data set."""
+    names: dict[str, Sequence[object]] = {
+        "label": shown.labels,
+        "number in the data set": shown.position.tolist(),
+    }
+    return {**names, "file": shown.files} if shown.files else names
 
 
 def _zoom(shown: Shown) -> int:

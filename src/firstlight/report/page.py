@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from firstlight.core.files import whole_file
 from firstlight.core.version import __version__
 from firstlight.figures import Figure
-from firstlight.report.drawing import Drawing, script_json
+from firstlight.report.drawing import Drawing
 from firstlight.report.formulas import formulas_of
 
 
@@ -25,9 +24,9 @@ class Panel:
     shows : str
         How to read it.
     published : str, default ''
-        What the papers found.
+        What the papers report.
     measured : str, default ''
-        What this run found.
+        What this run gave.
     formulas : tuple of str, default ()
         Names in :data:`firstlight.report.formulas.FORMULAS`, to which the page links.
     """
@@ -110,7 +109,7 @@ def render(page: Page, *, static: bool = False) -> str:
     page : Page
         What to show.
     static : bool, default False
-        Draw figures as SVG, without any script.
+        Leave out the script: no sliders and switches, a few moments side by side instead.
     """
     return render_with(
         "page.html",
@@ -133,13 +132,11 @@ def render_with(template: str, *, panels: list[Panel], static: bool, **words: An
         undefined=jinja2.StrictUndefined,
     )
     drawings = {id(panel): Drawing.of(panel.figure, index, static) for index, panel in enumerate(panels)}
-    scripts = {} if static else {"plotly": _plotly_source(), "script": _template("page.js")}
     return templates.get_template(template).render(
         version=__version__,
         static=static,
         style=_template("page.css"),
-        plots=script_json([drawing.plot for drawing in drawings.values()]),
-        scripts=scripts,
+        script="" if static else _template("page.js"),
         drawing_of=lambda panel: drawings[id(panel)],
         formulas=formulas_of([name for panel in panels for name in panel.formulas]),
         **words,
@@ -156,13 +153,6 @@ def write_html(html: str, path: Path) -> Path:
     with whole_file(path) as part:
         part.write_text(html, encoding="utf-8")
     return path
-
-
-@cache
-def _plotly_source() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
 
 
 def _template(name: str) -> str:

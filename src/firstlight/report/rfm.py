@@ -10,56 +10,58 @@ from firstlight.report.page import Answer, Page, Panel, Section
 HELPS, PATTERNS = "Does learning features help a kernel?", "Which patterns does the kernel look for?"
 
 
-def rfm_page(found: LearnedKernel) -> Page:
+def rfm_page(learned: LearnedKernel) -> Page:
     """Turn what a ConvRFM learned into a page."""
     return Page(
-        title=f"What a kernel learned from {found.data_name}",
-        lead=(_gained(found), _labels(found)),
-        sections=kernel_sections(found),
+        title=f"What a kernel learned from {learned.data_name}",
+        lead=(_gained(learned), _labels(learned)),
+        sections=kernel_sections(learned),
         facts={
-            "Data": f"{found.data_name}, {found.n} images",
-            "Kernel": found.kernel,
-            "Time": f"{found.seconds:.0f} s",
+            "Data": f"{learned.data_name}, {learned.n} images",
+            "Kernel": learned.kernel,
+            "Time": f"{learned.seconds:.0f} s",
         },
     )
 
 
-def kernel_answers(found: LearnedKernel) -> tuple[Answer, ...]:
-    """What the kernel machine found."""
+def kernel_answers(learned: LearnedKernel) -> tuple[Answer, ...]:
+    """What the kernel machine learned."""
     return (
-        Answer(question="What did a kernel find that learns features?", answer=_gained(found), section=HELPS),
-        Answer(question="Did the labels tell it where to look?", answer=_labels(found), section=PATTERNS),
+        Answer(
+            question="What did a kernel find that learns features?", answer=_gained(learned), section=HELPS
+        ),
+        Answer(question="Did the labels tell it where to look?", answer=_labels(learned), section=PATTERNS),
     )
 
 
-def kernel_sections(found: LearnedKernel) -> tuple[Section, ...]:
+def kernel_sections(learned: LearnedKernel) -> tuple[Section, ...]:
     """Rounds, eigenvectors, maps on photographs, and three accounts of the first layer."""
-    return (_rounds(found), _vectors(found), _maps(found), *_first_layer(found))
+    return (_rounds(learned), _vectors(learned), _maps(learned), *_first_layer(learned))
 
 
-def _gained(found: LearnedKernel) -> str:
-    gain = 100 * (found.test - found.plain_test)
-    chosen = "the plain kernel itself" if found.best == 0 else f"round {found.best}"
+def _gained(learned: LearnedKernel) -> str:
+    gain = 100 * (learned.test - learned.plain_test)
+    chosen = "the plain kernel itself" if learned.best == 0 else f"round {learned.best}"
     return (
-        f"The plain kernel classifies {found.plain_test:.1%} of unseen images correctly, the chosen one "
-        f"{found.test:.1%} ({gain:+.1f} points). Validation squared error chose {chosen}; no test image took part."
+        f"The plain kernel classifies {learned.plain_test:.1%} of unseen images correctly, the chosen one "
+        f"{learned.test:.1%} ({gain:+.1f} points). Validation squared error chose {chosen}; no test image took part."
     )
 
 
-def _labels(found: LearnedKernel) -> str:
+def _labels(learned: LearnedKernel) -> str:
     return (
-        f"With shuffled labels the kernel learns a metric at cosine {found.cosine:.2f} (Pearson "
-        f"{found.pearson:.2f}) to this one: that much of what M looks at comes from the images alone, not from "
+        f"With shuffled labels the kernel learns a metric at cosine {learned.cosine:.2f} (Pearson "
+        f"{learned.pearson:.2f}) to this one: that much of what M looks at comes from the images alone, not from "
         "their labels."
     )
 
 
-def _rounds(found: LearnedKernel) -> Section:
-    errors = torch.tensor([[r.error for r in found.rounds]], dtype=torch.float64)
-    right = torch.tensor([[r.accuracy for r in found.rounds]], dtype=torch.float64)
+def _rounds(learned: LearnedKernel) -> Section:
+    errors = torch.tensor([[r.error for r in learned.rounds]], dtype=torch.float64)
+    right = torch.tensor([[r.accuracy for r in learned.rounds]], dtype=torch.float64)
     return Section(
         title=HELPS,
-        answer=_gained(found),
+        answer=_gained(learned),
         panels=(
             Panel(
                 figure=curves(
@@ -70,43 +72,43 @@ def _rounds(found: LearnedKernel) -> Section:
                     title="Error and accuracy by round",
                     alt="Validation squared error and accuracy against the round",
                     x="round (0 is the plain kernel)",
-                    y="squared error, share right",
-                    at=range(len(found.rounds)),
+                    y="squared error, share correct",
+                    at=range(len(learned.rounds)),
                 ),
                 shows="Every round solves a ridge regression and replaces M by the gradient outer product.",
                 published="Gains of 0 to 4 points, chosen on the test set.",
                 formulas=("kernel",),
-                measured=_gained(found),
+                measured=_gained(learned),
             ),
         ),
     )
 
 
-def _vectors(found: LearnedKernel) -> Section:
-    both = torch.cat([found.vectors, found.shuffled_vectors])
-    shares = ", ".join(f"{v:.0%}" for v in found.values.tolist())
+def _vectors(learned: LearnedKernel) -> Section:
+    both = torch.cat([learned.vectors, learned.shuffled_vectors])
+    shares = ", ".join(f"{v:.0%}" for v in learned.values.tolist())
     return Section(
         title=PATTERNS,
-        answer=_labels(found),
+        answer=_labels(learned),
         panels=(
             Panel(
                 figure=picture_grid(
                     both,
                     title="Leading eigenvectors of M: true labels above, shuffled below",
                     alt="Two rows of small patterns, the eigenvectors with true and with shuffled labels",
-                    columns=len(found.vectors),
+                    columns=len(learned.vectors),
                 ),
                 shows=f"Shares of the trace, true labels: {shares}.",
                 published="Leading eigenvectors look like edge detectors.",
                 formulas=("eigenvectors",),
-                measured=_labels(found),
+                measured=_labels(learned),
             ),
         ),
     )
 
 
-def _maps(found: LearnedKernel) -> Section:
-    alike = float(pearson(found.maps.flatten(1), found.shuffled_maps.flatten(1)).mean())
+def _maps(learned: LearnedKernel) -> Section:
+    alike = float(pearson(learned.maps.flatten(1), learned.shuffled_maps.flatten(1)).mean())
 
     def grid(images: torch.Tensor, title: str, alt: str, measured: str) -> Panel:
         figure = picture_grid(images, title=title, alt=alt, signed=False, columns=len(images), zoom=3)
@@ -123,19 +125,19 @@ def _maps(found: LearnedKernel) -> Section:
         answer="Bright where the square root of x'Mx is large.",
         panels=(
             grid(
-                found.photos,
+                learned.photos,
                 "Photographs",
                 "A row of small photographs",
-                f"{len(found.photos)} photographs that no machine was fitted to.",
+                f"{len(learned.photos)} photographs that no machine was fitted to.",
             ),
             grid(
-                found.maps,
+                learned.maps,
                 "Maps of M, true labels",
                 "The photographs' edges light up",
                 f"Correlation with the maps below {alike:.2f}: what is the same in both does not come from labels.",
             ),
             grid(
-                found.shuffled_maps,
+                learned.shuffled_maps,
                 "Maps of M, shuffled labels",
                 "The same photographs through the control",
                 "The control: labels that have nothing to do with the images.",
@@ -144,10 +146,10 @@ def _maps(found: LearnedKernel) -> Section:
     )
 
 
-def _first_layer(found: LearnedKernel) -> tuple[Section, ...]:
-    if found.first_layer is None:
+def _first_layer(learned: LearnedKernel) -> tuple[Section, ...]:
+    if learned.first_layer is None:
         return ()
-    three = found.first_layer
+    three = learned.first_layer
     words = ", ".join(f"{name} {value:.2f}" for name, value in three.agreement().items())
     return (
         Section(

@@ -10,7 +10,7 @@ from firstlight.claims import SCALES, STUDIES, Evidence, Study, all_claims
 from firstlight.claims.ledger import entry_of
 from firstlight.core.result import brief, plain
 from firstlight.figures import Curve, Figure, curves, heatmap
-from firstlight.insights import IdentityTour, Inspection, Tour
+from firstlight.insights import Inspection
 from firstlight.insights.identity_task import IdentityRun
 from firstlight.insights.rfm import LearnedKernel
 from firstlight.report.identity import identity_page
@@ -20,6 +20,7 @@ from firstlight.report.page import Page, Panel, Section
 from firstlight.report.rfm import rfm_page
 from firstlight.report.tour import tour_page
 from firstlight.store import Run
+from firstlight.tour import IdentityTour, Tour
 from firstlight.training import Trained
 
 MOST_POINTS = 2000  # of an array that is drawn without knowing what it is
@@ -116,12 +117,12 @@ def _is_scale(study: type[Study], scale: str, config: dict[str, Any]) -> bool:
 # ---------------------------------------------------------------- networks
 
 
-def _trained_page(found: Trained) -> Page:
-    loss, hits = found.history.by_epoch(), found.history.hits
-    per_epoch = found.history.steps_per_epoch
+def _trained_page(trained: Trained) -> Page:
+    loss, hits = trained.history.by_epoch(), trained.history.hits
+    per_epoch = trained.history.steps_per_epoch
     moved = {
-        name: float((found.weights[name] - start).norm() / start.norm())
-        for name, start in found.initial.items()
+        name: float((trained.weights[name] - start).norm() / start.norm())
+        for name, start in trained.initial.items()
         if start.is_floating_point() and float(start.norm()) > 0
     }
     right = float(hits[-per_epoch:].nanmean())
@@ -129,7 +130,7 @@ def _trained_page(found: Trained) -> Page:
     answer += (
         f"; {right:.0%} of the images of the last epoch were classified correctly." if right == right else "."
     )
-    values, title = (loss, "epoch") if len(loss) > 1 else (found.history.loss, "step")
+    values, title = (loss, "epoch") if len(loss) > 1 else (trained.history.loss, "step")
     panel = Panel(
         figure=curves(
             [Curve(name="training loss", values=values[None])],
@@ -140,7 +141,7 @@ def _trained_page(found: Trained) -> Page:
         formulas=("movement",),
     )  # fmt: skip
     section = Section(title="How did it train?", answer=answer, panels=(panel,))
-    return Page(title=f"A trained network (seed {found.seed})", lead=(answer,), sections=(section,))
+    return Page(title=f"A trained network (seed {trained.seed})", lead=(answer,), sections=(section,))
 
 
 # ---------------------------------------------------------------- anything else

@@ -5,8 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from firstlight.figures import Curve, curves, picture_grid, sprite
-from firstlight.insights import ImagesTour, Tour, TrainingTour
+from firstlight.core.result import Result
+from firstlight.figures import Curve, curves, picture_grid
+from firstlight.figures.pictures import sprite
+from firstlight.insights import RegimeResult
+from firstlight.insights.rfm import LearnedKernel
 from firstlight.report.ansatz import ansatz_answers, ansatz_sections
 from firstlight.report.first_layer import first_layer_answers, first_layer_sections
 from firstlight.report.identity import identity_answers, identity_sections
@@ -14,25 +17,36 @@ from firstlight.report.order import order_answers, order_sections
 from firstlight.report.page import Answer, Page, Panel, Section
 from firstlight.report.regime import regime_answers, regime_sections
 from firstlight.report.rfm import kernel_answers, kernel_sections
+from firstlight.tour import (
+    PARTS,
+    AnsatzTour,
+    FirstLayerTour,
+    IdentityTour,
+    ImagesTour,
+    OrderTour,
+    Tour,
+    TrainingTour,
+)
 
 
 @dataclass(frozen=True)
-class TourPart:
-    """How one part of a tour appears on the page.
+class PartPage:
+    """How the result of one part of a tour appears on the page.
 
     Parameters
     ----------
-    words : str
-        What it is called while it is still to come.
     answers : callable
         What it says at the head of the page.
     sections : callable
         The figures behind that.
     """
 
-    words: str
     answers: Callable[[Any], tuple[Answer, ...]]
     sections: Callable[[Any], tuple[Section, ...]]
+
+    def summary(self, result: Result) -> str:
+        """The first sentence, for a terminal."""
+        return (self.answers(result) or self.sections(result))[0].answer.split(". ")[0]
 
 
 def tour_page(tour: Tour, *, reloads: bool = False) -> Page:
@@ -45,22 +59,22 @@ def tour_page(tour: Tour, *, reloads: bool = False) -> Page:
     reloads : bool, default False
         An unfinished page loads itself again.
     """
-    done = [(part, found) for name, part in PARTS.items() if (found := getattr(tour, name)) is not None]
-    recipe = tour.training.recipe if tour.training else "not finished"
+    results = [tour.parts[part.name] for part in PARTS if part.name in tour.parts]
+    shown = [(PAGES[type(result)], result) for result in results]
     return Page(
         title=f"What a small network learned from {tour.data_name}",
         lead=(
             f"Small convolutional networks were trained on {tour.n_images:,} images of {tour.data_name} and looked at: "
             "what they learned, in what order, and why. Grey and dashed is what would be seen without learning.",
         ),
-        answers=tuple(answer for part, found in done for answer in part.answers(found)),
-        sections=tuple(section for part, found in done for section in part.sections(found)),
+        answers=tuple(answer for page, result in shown for answer in page.answers(result)),
+        sections=tuple(section for page, result in shown for section in page.sections(result)),
         facts={
             "Data": f"{tour.data_name}, {tour.n_images} images",
-            "Training": recipe,
+            "Training": tour.recipe,
             "Time": f"{tour.seconds:.0f} s",
         },
-        pending=tuple(PARTS[name].words for name in tour.pending),
+        pending=tuple(part.words for part in PARTS if part.name in tour.pending),
         reloads=reloads,
     )
 
@@ -68,8 +82,8 @@ def tour_page(tour: Tour, *, reloads: bool = False) -> Page:
 BEFORE, TRAINED = "What is in the images, before any network?", "How well did it train?"
 
 
-def _images(found: ImagesTour) -> tuple[Section, ...]:
-    share = found.variances / found.variances.sum()
+def _images(images: ImagesTour) -> tuple[Section, ...]:
+    share = images.variances / images.variances.sum()
     spectrum = curves(
         [Curve(name="variance", values=share[None])],
         title="Variance of the patch components",
@@ -79,16 +93,15 @@ def _images(found: ImagesTour) -> tuple[Section, ...]:
         log_y=True,
         height=300,
     )
-    spectrum = dataclasses.replace(spectrum, sprite=sprite(found.components, name="component"))
+    spectrum = dataclasses.replace(spectrum, sprite=sprite(images.components, name="component"))
     shown = picture_grid(
-        found.shown,
+        images.shown,
         title="Some of the images",
-        alt=f"{len(found.shown)} training images: {', '.join(dict.fromkeys(found.labels))}",
+        alt=f"{len(images.shown)} training images: {', '.join(dict.fromkeys(images.labels))}",
         signed=False,
         columns=12,
-        zoom=max(1, 64 // max(found.shown.shape[2:])),
-    )
-    shown.table["label"] = list(found.labels)
+        zoom=max(1, 64 // max(images.shown.shape[2:])),
+    ).with_columns({"label": images.labels})
     return (
         Section(
             title=BEFORE,
@@ -100,7 +113,7 @@ def _images(found: ImagesTour) -> tuple[Section, ...]:
                     figure=shown,
                     shows="Training images of all classes.",
                     published="The papers use CIFAR-10, MNIST and others.",
-                    measured=f"{len(dict.fromkeys(found.labels))} classes among the {len(found.shown)} shown.",
+                    measured=f"{len(dict.fromkeys(images.labels))} classes among the {len(images.shown)} shown.",
                     formulas=("components",),
                 ),
                 Panel(
@@ -116,23 +129,23 @@ def _images(found: ImagesTour) -> tuple[Section, ...]:
     )
 
 
-def _trained(found: TrainingTour) -> str:
+def _trained(training: TrainingTour) -> str:
     return (
-        f"The networks classify {found.test_accuracy.mean():.0%} of unseen images correctly "
-        f"(the largest class alone would give {found.chance:.0%})."
+        f"The networks classify {training.test_accuracy.mean():.0%} of unseen images correctly "
+        f"(the largest class alone would give {training.chance:.0%})."
     )
 
 
-def _training_answers(found: TrainingTour) -> tuple[Answer, ...]:
-    return (Answer(question="Did they learn the task?", answer=_trained(found), section=TRAINED),)
+def _training_answers(training: TrainingTour) -> tuple[Answer, ...]:
+    return (Answer(question="Did they learn the task?", answer=_trained(training), section=TRAINED),)
 
 
-def _training(found: TrainingTour) -> tuple[Section, ...]:
-    epochs = found.loss.shape[1]
-    spread = f"{found.test_accuracy.min():.0%} to {found.test_accuracy.max():.0%}"
+def _training(training: TrainingTour) -> tuple[Section, ...]:
+    epochs = training.loss.shape[1]
+    spread = f"{training.test_accuracy.min():.0%} to {training.test_accuracy.max():.0%}"
     panel = Panel(
         figure=curves(
-            [Curve(name="training loss", values=found.loss)],
+            [Curve(name="training loss", values=training.loss)],
             title="Loss",
             alt="Training loss falls over the epochs",
             x="epoch",
@@ -142,21 +155,21 @@ def _training(found: TrainingTour) -> tuple[Section, ...]:
         ),
         shows="Mean over seeds; the band is the range.",
         published="The papers train longer, to 90 % and more on CIFAR-10; a tour lasts minutes.",
-        measured=f"{found.recipe}. Test accuracy {spread}.",
+        measured=f"{training.recipe}. Test accuracy {spread}.",
         formulas=("loss",),
     )
-    answer = f"Training accuracy {found.train_accuracy.mean():.0%}. {_trained(found)}"
+    answer = f"Training accuracy {training.train_accuracy.mean():.0%}. {_trained(training)}"
     return (Section(title=TRAINED, answer=answer, panels=(panel,) if epochs > 1 else ()),)
 
 
-# Names as in `firstlight.insights.tour.PARTS`, in the order of the page.
-PARTS: dict[str, TourPart] = {
-    "images": TourPart("the images", lambda found: (), _images),
-    "first_layer": TourPart("the first layer", first_layer_answers, first_layer_sections),
-    "order": TourPart("the order of learning", order_answers, order_sections),
-    "ansatz": TourPart("filters and gradients", ansatz_answers, ansatz_sections),
-    "regime": TourPart("lazy or learning", regime_answers, regime_sections),
-    "kernel": TourPart("a kernel that learns features", kernel_answers, kernel_sections),
-    "identity": TourPart("copy or memorise", identity_answers, identity_sections),
-    "training": TourPart("accuracy", _training_answers, _training),
+# The type of a part's result decides how it is shown; names and order of the parts stand in `firstlight.tour.PARTS`.
+PAGES: dict[type[Result], PartPage] = {
+    ImagesTour: PartPage(lambda result: (), _images),
+    FirstLayerTour: PartPage(first_layer_answers, first_layer_sections),
+    OrderTour: PartPage(order_answers, order_sections),
+    AnsatzTour: PartPage(ansatz_answers, ansatz_sections),
+    RegimeResult: PartPage(regime_answers, regime_sections),
+    LearnedKernel: PartPage(kernel_answers, kernel_sections),
+    IdentityTour: PartPage(identity_answers, identity_sections),
+    TrainingTour: PartPage(_training_answers, _training),
 }

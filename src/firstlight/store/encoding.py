@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from firstlight.core.errors import StoreProblem
+from firstlight.core.layout import canonical
 from firstlight.core.result import Result
 
 
@@ -58,21 +59,38 @@ def _encode(value: Any, path: str, arrays: dict[str, torch.Tensor]) -> Any:
 
 
 def decode(tree: Any, arrays: dict[str, torch.Tensor]) -> Any:
-    """Rebuild what :func:`encode` took apart. Only result types of this package are constructed."""
+    """Rebuild what :func:`encode` took apart. Only result types of this package are constructed.
+
+    Arrays are moved to addresses that new tensors have: a file places them wherever the one before ends.
+    """
     if isinstance(tree, list):
         return [decode(v, arrays) for v in tree]
     if not isinstance(tree, dict):
         return tree
     if "$array" in tree:
-        return arrays[tree["$array"]]
+        return canonical(arrays[tree["$array"]])
     if "$tuple" in tree:
         return tuple(decode(v, arrays) for v in tree["$tuple"])
     if "$float" in tree:
         return float(tree["$float"])
     if "$result" in tree:
-        fields = {k: decode(v, arrays) for k, v in tree["fields"].items()}
-        return _result_type(tree["$result"])(**fields)
+        kind = _result_type(tree["$result"])
+        former = getattr(
+            kind, "FORMER_NAMES", {}
+        )  # fields that were called something else when this was written
+        return kind(**{former.get(k, k): decode(v, arrays) for k, v in tree["fields"].items()})
     return {k: decode(v, arrays) for k, v in tree.items()}
+
+
+def apart(arrays: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Give every array memory of its own: one array may have two names here, but not in a safetensors file."""
+    seen: set[int] = set()
+    separate = {}
+    for name, array in arrays.items():
+        place = array.untyped_storage().data_ptr()
+        separate[name] = array.clone() if place in seen else array
+        seen.add(place)
+    return separate
 
 
 def _result_type(reference: str) -> type[Result]:
@@ -80,16 +98,16 @@ def _result_type(reference: str) -> type[Result]:
     if module.split(".")[0] != "firstlight":
         raise StoreProblem(f"the run names {reference!r}, which is not a result type of firstlight")
     try:
-        found: Any = importlib.import_module(module)
+        thing: Any = importlib.import_module(module)
         for part in qualname.split("."):
-            found = getattr(found, part)
+            thing = getattr(thing, part)
     except (ImportError, AttributeError) as error:
         raise StoreProblem(
             f"the run was written by another version: {reference!r} no longer exists"
         ) from error
-    if not (isinstance(found, type) and issubclass(found, Result)):
+    if not (isinstance(thing, type) and issubclass(thing, Result)):
         raise StoreProblem(f"{reference!r} is not a result type")
-    return found
+    return thing
 
 
 def _join(path: str, name: str) -> str:

@@ -11,16 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-
 from firstlight.core.environment import code_commit, environment, user_folder
 from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import clear_disk_errors, sha256_of, whole_folder
-from firstlight.core.parallel import cpu_seconds
+from firstlight.core.files import canonical_json, clear_disk_errors, locked, seal_of, sha256_of, whole_folder
+from firstlight.core.foreign import guarded, read_json
+from firstlight.core.parallel import cpu_seconds, credit_cpu
+from firstlight.core.tensor_files import load_tensors, save_tensors
 from firstlight.core.version import NUMERICS
-from firstlight.store.encoding import decode, encode
+from firstlight.store.encoding import apart, decode, encode
 
 RUN, ARRAYS = "run.json", "arrays.safetensors"
 
@@ -50,7 +48,7 @@ class RunSpec:
     def id(self) -> str:
         """Sixteen hexadecimal digits, equal for equal specifications."""
         body = {"what": self.what, "config": encode(self.config)[0], "data": self.data, "code": self.code}
-        return hashlib.sha256(_canonical({**body, "numerics": NUMERICS}).encode()).hexdigest()[:16]
+        return hashlib.sha256(canonical_json({**body, "numerics": NUMERICS}).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +89,15 @@ class Store:
         specification take turns.
         """
         if spec in self:
-            return self.load(spec.id)
+            return self._reused(spec.id)
         scratch = self.root / ".scratch" / spec.id
         with clear_disk_errors(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
-        with _locked(scratch.with_suffix(".lock")):
+        with locked(scratch.with_suffix(".lock")):
             if spec not in self:
                 wall, cpu = time.perf_counter(), cpu_seconds()
-                result = compute(scratch)
+                with _new_account():
+                    result = compute(scratch)
                 self.write(
                     spec,
                     result,
@@ -108,11 +107,19 @@ class Store:
             shutil.rmtree(scratch, ignore_errors=True)
         return self.load(spec.id)
 
+    def _reused(self, id: str) -> Run:
+        """Load a finished run and add its cost to the computation that asks for it, once."""
+        run = self.load(id)
+        if id not in _credited:
+            _credited.add(id)
+            credit_cpu(run.cpu_seconds)
+        return run
+
     def write(self, spec: RunSpec, result: Any, *, wall_seconds: float, cpu_seconds: float) -> None:
         """Write one run folder, whole or not at all."""
         tree, arrays = encode(result)
         with whole_folder(self.root / spec.id) as folder:
-            save_file(_apart(arrays), folder / ARRAYS)
+            save_tensors(folder / ARRAYS, apart(arrays))
             body = {
                 "id": spec.id,
                 "what": spec.what,
@@ -127,33 +134,29 @@ class Store:
                 "environment": environment(),
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
-            body["sha256"] = _seal(body)
+            body["sha256"] = seal_of(body)
             (folder / RUN).write_text(json.dumps(body, indent=1, ensure_ascii=False))
 
     def load(self, id: str) -> Run:
         """Read one run and check that not a bit has changed since it was written."""
         folder = self.root / id
         if not folder.is_dir():
-            raise InvalidInput(f"No run {id!r} in {self.root}. `firstlight runs list` shows what is there.")
+            raise InvalidInput(f"No run {id!r} in {self.root}. `firstlight runs list` shows all.")
         try:
-            body = json.loads((folder / RUN).read_text())
-            sealed = body.pop("sha256")
-            if _seal(body) != sealed:
-                raise ValueError(f"{RUN} was changed after it was written")
-            if sha256_of(folder / ARRAYS) != body["arrays_sha256"]:
-                raise ValueError(f"{ARRAYS} was changed after it was written")
-            arrays = load_file(folder / ARRAYS)
-            spec = RunSpec(
-                what=body["what"], config=decode(body["config"], {}), data=body["data"], code=body["code"]
-            )
-            result = decode(body["result"], arrays)
+            body = self._body(id)
+            arrays = load_tensors(folder / ARRAYS).tensors
+            with guarded(folder / RUN, "a run"):
+                spec = RunSpec(
+                    what=body["what"], config=decode(body["config"], {}), data=body["data"], code=body["code"]
+                )
+                result = decode(body["result"], arrays)
         except StoreProblem as error:
             raise StoreProblem(
                 f"Run {id} cannot be read: {error}. Use that version, or remove it with "
                 f"`firstlight runs rm {id}`."
             ) from error
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-            reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else error
+        except InvalidInput as error:
+            reason = str(error).rstrip(".")
             raise StoreProblem(
                 f"Run {id} is damaged ({reason}). It was not used; remove it with `firstlight runs rm {id}`."
             ) from error
@@ -169,6 +172,20 @@ class Store:
             finished=body["finished"],
         )
 
+    def _body(self, id: str) -> dict[str, Any]:
+        """What `run.json` says, once all checksums and the name of the folder agree with it."""
+        folder = self.root / id
+        body: dict[str, Any] = read_json(folder / RUN)
+        with guarded(folder / RUN, "a run"):
+            sealed = body.pop("sha256")
+            if seal_of(body) != sealed:
+                raise ValueError(f"{RUN} was changed after it was written")
+            if body["id"] != id:
+                raise ValueError(f"it is run {body['id']} under another name")
+            if sha256_of(folder / ARRAYS) != body["arrays_sha256"]:
+                raise ValueError(f"{ARRAYS} was changed after it was written")
+        return body
+
     def ids(self) -> list[str]:
         """Names of all run folders, newest first, damaged ones included."""
         if not self.root.is_dir():
@@ -178,11 +195,11 @@ class Store:
 
     def find(self, prefix: str) -> str:
         """Complete the beginning of a run's name."""
-        found = [id for id in self.ids() if id.startswith(prefix)] if prefix else []
-        if len(found) != 1:
-            what = f"{len(found)} runs begin" if found else "No run begins"
-            raise InvalidInput(f"{what} with {prefix!r}. `firstlight runs list` shows what is there.")
-        return found[0]
+        matching = [id for id in self.ids() if id.startswith(prefix)] if prefix else []
+        if len(matching) != 1:
+            what = f"{len(matching)} runs begin" if matching else "No run begins"
+            raise InvalidInput(f"{what} with {prefix!r}. `firstlight runs list` shows all.")
+        return matching[0]
 
     def remove(self, prefix: str) -> str:
         """Delete one run folder and return its full name."""
@@ -192,35 +209,15 @@ class Store:
         return id
 
 
+_credited: set[str] = set()
+
+
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file; it vanishes with the process, however that ends."""
+def _new_account() -> Iterator[None]:
+    """Let a computation count each run it reuses once, whatever was reused before it."""
+    before = set(_credited)
+    _credited.clear()
     try:
-        import fcntl
-    except ImportError:  # no such locks on this system: the last writer finds the folder taken and yields
         yield
-        return
-    with clear_disk_errors(path):
-        file = path.open("w")
-    with file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _apart(arrays: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Give every array memory of its own: a result may hold one array under two names, the file format may not."""
-    seen: set[int] = set()
-    found = {}
-    for name, array in arrays.items():
-        place = array.untyped_storage().data_ptr()
-        found[name] = array.clone() if place in seen else array
-        seen.add(place)
-    return found
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-
-
-def _seal(body: dict[str, Any]) -> str:
-    return hashlib.sha256(_canonical(body).encode()).hexdigest()
+    finally:
+        _credited.update(before)

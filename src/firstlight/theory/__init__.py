@@ -1,4 +1,7 @@
-"""Closed forms that the papers prove, as functions of time."""
+"""Closed forms that the papers prove, as functions of time.
+
+Numbers such as E-12 in docstrings and comments are entries of docs/errata.md.
+"""
 
 from firstlight.theory import (
     deep_linear,

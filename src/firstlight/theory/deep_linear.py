@@ -7,7 +7,7 @@ layers accept leading axes, for many networks at once.
 
 References
 ----------
-.. [1] PCBias, sections 2 and A; corrections E-21 to E-29 of the specification.
+.. [1] PCBias, sections 2 and A; corrected by E-21 to E-29 of docs/errata.md.
 """
 
 import math
@@ -112,9 +112,9 @@ class ScaleMatrices(Result):
 
     Parameters
     ----------
-    left : tuple of Tensor of shape (*nets, k, k)
+    left : tuple of Tensor of shape (..., k, k)
         :math:`A_l = (W_L \cdots W_{l+1})(W_L \cdots W_{l+1})^\top`, of the outputs; the last is I.
-    right : tuple of Tensor of shape (*nets, q, q)
+    right : tuple of Tensor of shape (..., q, q)
         :math:`B_l = (W_{l-1} \cdots W_1)^\top (W_{l-1} \cdots W_1)`, of the inputs; the first is I.
     """
 
@@ -142,11 +142,11 @@ def layer_gradients(
     tops = [above]
     for layer in reversed(layers[1:]):
         tops.append(tops[-1] @ layer)
-    found = []
+    gradients = []
     for layer, top in zip(layers, reversed(tops), strict=True):
-        found.append(top.mT @ below)
+        gradients.append(top.mT @ below)
         below = below @ layer.mT
-    return tuple(found)
+    return tuple(gradients)
 
 
 def stepped(
@@ -187,10 +187,10 @@ def columns_at(
 
     Parameters
     ----------
-    start : Tensor of shape (*nets, k, q)
+    start : Tensor of shape (..., k, q)
         Compact representation at the start in principal coordinates.
     moments : PrincipalMoments
-        Of the data.
+        Moments of the data.
     rate : float
         μ for summed losses.
     steps : float

@@ -18,7 +18,7 @@ from firstlight.theory.least_squares import Spectrum, decay, filter_function, sp
 
 
 class LabelCoding(Enum):
-    """How random labels are drawn. It changes the answer (SPEC 3.5, erratum E-12)."""
+    """How random labels are drawn. It changes the answer (erratum E-12)."""
 
     BERNOULLI = "bernoulli"
     """Independent 0/1 labels: the expected weights follow the mean patch."""
@@ -46,7 +46,7 @@ def effective_rate(rate: float, *, readout: Float[Tensor, " m"], n: int, loss: s
 
     References
     ----------
-    .. [1] SPEC 3.1; corrects the paper's factor (E-03).
+    .. [1] FirstLayer, lemma A.2, with the printed factor corrected (E-03).
     """
     scales = {"half_sum": 1.0, "sum": 2.0, "half_mse": 1.0 / n, "mse": 2.0 / n}
     if loss not in scales:
@@ -137,7 +137,7 @@ def random_label_moments(
     Parameters
     ----------
     spectral : Spectrum
-        Of the average patches.
+        Spectrum of the average patches.
     rate, steps : float
         The time.
     coding : LabelCoding, default LabelCoding.BERNOULLI
@@ -147,7 +147,7 @@ def random_label_moments(
 
     References
     ----------
-    .. [1] SPEC 3.5. The paper's corollary 4.4 has the mean only (E-12).
+    .. [1] FirstLayer, corollary 4.4, which has the mean only (E-12).
     """
     n = spectral.left.shape[0]
     ones = torch.ones(n, dtype=torch.float64)
@@ -181,7 +181,7 @@ def expected_squared_profile(
 
     References
     ----------
-    .. [1] SPEC 3.4; the paper gives the limit of infinite width (E-14).
+    .. [1] FirstLayer, theorem A.3, which gives the limit of infinite width (E-14).
     """
     moved = weights(spectral, y, rate=rate, steps=steps).square()
     kept = decay(spectral.values, rate=rate, steps=steps).square()

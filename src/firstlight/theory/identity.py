@@ -70,7 +70,7 @@ def identity_layer(examples: Float[Tensor, "n d"], *, initial: Float[Tensor, "d 
 
     References
     ----------
-    .. [1] IdentityCrisis, theorem 1; several examples by their projector (SPEC 13.2).
+    .. [1] IdentityCrisis, theorem 1; several examples by their projector.
     """
     inside = span_projector(examples)
     eye = torch.eye(len(inside), dtype=torch.float64)
@@ -92,7 +92,7 @@ class PatchSystem(Result):
     size : int
         Side of the kernel.
     rank : int
-        Of `patches`.
+        Rank of `patches`.
     """
 
     patches: Float[Tensor, "p d"]
@@ -176,7 +176,7 @@ def error_bound(
     Parameters
     ----------
     system : PatchSystem
-        Of the training image.
+        Patches of the training image.
     sigma : float
         Standard deviation of the initial kernel entries.
     largest_pixel : float

@@ -1,7 +1,8 @@
 """Gradient descent on least squares, at any time, without iterating.
 
 For the loss ``1/2 |K w - y|^2`` every coordinate in the eigenbasis of ``G = K^T K`` moves on its own. All
-functions take the time as `rate` and `steps`; `rate` is the effective step size of SPEC 3.1.
+functions take the time as `rate` and `steps`; `rate` is the effective step size, see
+:func:`firstlight.theory.first_layer.effective_rate`.
 """
 
 import math
@@ -121,7 +122,7 @@ def filter_function(values: Float[Tensor, " d"], *, rate: float, steps: float) -
 
     References
     ----------
-    .. [1] FirstLayer, theorem 4.2, in the eigenbasis of G (SPEC 3.2, errata E-05 to E-07).
+    .. [1] FirstLayer, theorem 4.2, in the eigenbasis of G (errata E-05 to E-07).
     """
     reached = progress(values, rate=rate, steps=steps)
     limit = torch.full_like(values, rate * steps)

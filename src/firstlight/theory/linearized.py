@@ -97,9 +97,11 @@ def fit_from_jacobian(
 ) -> LinearFit:
     """Primal form, from J itself: for fewer weights than rows, without squaring. Cost O(n p²)."""
     _demand_rows(jacobian, residuals, "jacobian")
-    found = spectrum(jacobian, tolerance=None if cutoff is None else cutoff**0.5)
+    decomposition = spectrum(jacobian, tolerance=None if cutoff is None else cutoff**0.5)
     return LinearFit(
-        values=found.values[: found.rank], vectors=found.left, moment=found.left.T @ residuals.double()
+        values=decomposition.values[: decomposition.rank],
+        vectors=decomposition.left,
+        moment=decomposition.left.T @ residuals.double(),
     )
 
 

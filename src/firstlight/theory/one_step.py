@@ -20,7 +20,7 @@ def one_step_filters(
     slope : Tensor of shape (k,)
         Γ, the derivative of g at zero with respect to the outputs of one patch.
     patches : Tensor of shape (n, m, d)
-        Of every example.
+        Patches of every example.
     targets : Tensor of shape (n,)
         One per example.
     lr : float

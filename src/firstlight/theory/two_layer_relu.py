@@ -100,7 +100,7 @@ def linear_map_at(
     readout : Tensor of shape (m,)
         a.
     moments : PrincipalMoments
-        Of inputs and targets (one column).
+        Moments of inputs and targets (one column).
     rate : float
         μ for the summed loss.
     steps : float

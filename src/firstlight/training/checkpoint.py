@@ -5,34 +5,71 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from firstlight.core.errors import StoreProblem
+from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.core.files import whole_file
+from firstlight.core.foreign import guarded
+from firstlight.core.tensor_files import load_sealed, save_sealed
 from firstlight.store import decode, encode
+from firstlight.store.encoding import apart
 
 
-def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write a nested dictionary of tensors and plain values."""
+def save_checkpoint(path: Path, state: dict[str, Any], *, identity: str = "") -> None:
+    """Write a nested dictionary of tensors and plain values; the checkpoint before it is kept too.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    state : dict of str to object
+        What :func:`load_checkpoint` gives back.
+    identity : str, default ''
+        Name of the training, which :func:`load_checkpoint` compares.
+    """
     tree, arrays = encode(state)
     with whole_file(path) as part:
-        save_file(arrays, part, metadata={"tree": json.dumps(tree)})
+        save_sealed(part, apart(arrays), {"tree": json.dumps(tree), "identity": identity})
+        if path.exists():
+            path.replace(_before(path))  # a process that is killed here goes on from this one
 
 
-def load_checkpoint(path: Path) -> dict[str, Any] | None:
-    """Read what :func:`save_checkpoint` wrote; None if there is no file."""
-    if not path.exists():
+def load_checkpoint(path: Path, *, identity: str = "") -> dict[str, Any] | None:
+    """Read what :func:`save_checkpoint` wrote, or the checkpoint before if it is damaged; None if there is none."""
+    damage: Exception | None = None
+    for candidate in (path, _before(path)):
+        if not candidate.exists():
+            continue
+        try:
+            return _read(candidate, identity)
+        except _OtherTraining:
+            raise
+        except InvalidInput as error:
+            damage = damage or error
+    if damage is None:
         return None
-    try:
-        with safe_open(path, framework="pt") as file:
-            tree = json.loads(file.metadata()["tree"])
-            state: dict[str, Any] = decode(tree, {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise StoreProblem(
-            f"The checkpoint {path} is damaged ({error}). Remove it to train from the start."
-        ) from error
+    raise StoreProblem(
+        f"The checkpoint {path} is damaged ({damage}). Remove it to train from the start."
+    ) from damage
+
+
+class _OtherTraining(InvalidInput):
+    """A checkpoint that is intact but not of this training."""
+
+
+def _read(path: Path, identity: str) -> dict[str, Any]:
+    file = load_sealed(path)
+    if file.words.get("identity", "") != identity:
+        raise _OtherTraining(
+            f"The checkpoint {path} belongs to another training: its data, network or settings differ. Remove "
+            "it, or choose another file."
+        )
+    with guarded(path, "a checkpoint"):
+        state: dict[str, Any] = decode(json.loads(file.words["tree"]), file.tensors)
     return state
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(f"{path.name}.before")
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
@@ -44,3 +81,9 @@ def restore_optimiser(optimiser: torch.optim.Optimizer, state: dict[str, Any]) -
     """Put back what :func:`optimiser_state` returned."""
     groups = optimiser.state_dict()["param_groups"]
     optimiser.load_state_dict({"state": {int(k): v for k, v in state.items()}, "param_groups": groups})
+    for weight, kept in optimiser.state.items():
+        for name, value in kept.items():
+            if isinstance(value, torch.Tensor) and value.shape == weight.shape:
+                # momenta lie in memory as their weight does, which may be transposed or channels last;
+                # a loop over two layouts may round otherwise than the vectorised one over a single layout
+                kept[name] = torch.empty_like(weight, dtype=value.dtype).copy_(value)

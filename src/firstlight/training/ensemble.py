@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
@@ -34,7 +35,7 @@ class Trained(Result):
     records : tuple of dict of str to Tensor
         For every recording observer, in order, its `state_dict`.
     seed : int
-        Of the weights and of the order of the images.
+        Seed for the weights and for the order of the images.
     """
 
     weights: dict[str, Tensor]
@@ -89,10 +90,10 @@ def train_once(
     if store is None:
         return compute(None)
     spec = _spec(build, data, recipe, observe)
-    found: Trained = store.fetch_or_run(
+    trained: Trained = store.fetch_or_run(
         spec, lambda scratch: compute(scratch / "checkpoint.safetensors")
     ).result
-    return found
+    return trained
 
 
 def train_ensemble(
@@ -130,4 +131,5 @@ def _spec(build: Build, data: ImageData, recipe: Recipe, observe: Any) -> RunSpe
     if watched is None:
         raise InvalidInput("to be kept in a store, `observe` must carry a `name` that says what it records.")
     config = {"model": described, "recipe": dataclasses.asdict(recipe), "observe": watched}
-    return RunSpec(what="train", config=config, data=data.fingerprint)
+    code = code_fingerprint("firstlight.training.loop", "firstlight.models")
+    return RunSpec(what="train", config=config, data=data.fingerprint, code=code)

@@ -1,9 +1,11 @@
 """The one training loop. Plain enough to read top to bottom."""
 
+import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from firstlight.core.errors import Diverged, InvalidInput
+from firstlight.core.layout import canonical
 from firstlight.core.parallel import report_fraction
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
@@ -93,7 +96,7 @@ def train(
         A file to write every `checkpoint_seconds` (20 by default), and to go on from if it exists. The
         continued run ends with the same bits as one that was never stopped.
     label, show : str or bool
-        Of the progress bar.
+        Label of the progress bar, and whether to show it.
     fused : bool, default False
         Update all weights in one pass where torch can. Several times faster for wide layers and few
         images; the last bits differ, so keep to one choice within a comparison.
@@ -110,7 +113,10 @@ def train(
     model.train()
     try:
         with global_seed("dropout", recipe.seed):
-            if checkpoint is not None and (saved := load_checkpoint(checkpoint)) is not None:
+            if (
+                checkpoint is not None
+                and (saved := load_checkpoint(checkpoint, identity=state.identity)) is not None
+            ):
                 state.restore(saved)
             else:
                 state.observe()
@@ -136,7 +142,7 @@ def _advance(state: "_State", checkpoint: Path | None, every: float, label: str,
             bar.update(completed=state.step, note=f"loss {state.losses[-1]:.3g}")
             report_fraction(state.step / state.total, note=f"loss {state.losses[-1]:.3g}")
             if checkpoint is not None and time.monotonic() - saved_at >= every and not state.finished:
-                save_checkpoint(checkpoint, state.snapshot())
+                save_checkpoint(checkpoint, state.snapshot(), identity=state.identity)
                 saved_at = time.monotonic()
 
 
@@ -162,6 +168,9 @@ class _State:
         self.hits: list[float] = []
         self.stopped_early = False
         self._order: tuple[int, Tensor] | None = None
+        if recipe.batch_size is None or recipe.batch_size >= len(inputs):
+            # batches are copied anyway; the whole is used where it lies, in worker processes at any address
+            self.inputs, self.targets = canonical(inputs), canonical(targets)
 
     @property
     def finished(self) -> bool:
@@ -209,6 +218,16 @@ class _State:
     def recorders(self) -> dict[str, Recorder]:
         return {str(i): o for i, o in enumerate(self.observers) if isinstance(o, Recorder)}
 
+    @cached_property
+    def identity(self) -> str:
+        """Name of this training, by its settings, its network, its targets and a few of its images."""
+        few = self.inputs[:: max(1, len(self.inputs) // 64)]
+        weights = {name: tuple(value.shape) for name, value in self.model.named_parameters()}
+        digest = hashlib.sha256(f"{self.recipe} {weights} {tuple(self.inputs.shape)} {few.dtype}".encode())
+        for tensor in (few, self.targets):
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).numpy().data)
+        return digest.hexdigest()[:16]
+
     def snapshot(self) -> dict[str, Any]:
         return {
             "step": self.step,
@@ -255,7 +274,7 @@ def predictions(
     mode = model.training
     model.eval()
     try:
-        blocks = [model(block) for block in torch.split(inputs, batch_size)]
+        blocks = [model(canonical(block)) for block in torch.split(inputs, batch_size)]
         return torch.cat([block if of is None else of(block) for block in blocks])
     finally:
         model.train(mode)

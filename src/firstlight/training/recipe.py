@@ -48,7 +48,7 @@ class Recipe:
     stop_below : float, optional
         End early once the loss of a step falls below this.
     seed : int, default 0
-        Decides the order of the images and dropout, not the initial weights.
+        Seed for the order of the images and for dropout, not for the initial weights.
 
     Examples
     --------

@@ -1,26 +1,20 @@
-"""Every convolution of a ResNet-50 trained on ImageNet, not only the first of each block."""
+"""Study of every convolution of a ResNet-50 trained on ImageNet, not only the first of each block."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from firstlight.claims.feature_ansatz.ansatz_networks import (
-    POOLINGS,
-    AnsatzNumbers,
-    NetworkPlan,
-    every,
-    small_network,
-)
-from firstlight.claims.study import Rule, absent, study
-from firstlight.core.parallel import map_tasks
-from firstlight.core.result import Result
+from firstlight.claims.evidence import Evidence, Measured, by
+from firstlight.claims.quantities import average, share
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import Study, absent, study
 from firstlight.data import load
 from firstlight.figures import Dots, Figure, dots
-from firstlight.measures.feature_ansatz import Ansatz, ansatz_of, patch_agop
+from firstlight.measures.feature_ansatz import ansatz_from, patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.models import build, resnet50_imagenet, resnet50_normalised
+from firstlight.models import build, resnet50_imagenet
+from firstlight.models.pretrained import resnet50_normalised
 
 absent(
     "no ImageNet weights of AlexNet and VGG13 can be had from a package registry without an account; "
@@ -29,139 +23,106 @@ absent(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PretrainedAnsatz(Result):
-    """Correlations of every convolution of the trained and of a fresh network, and of small networks."""
+@study
+class PretrainedResNet(Study):
+    """Do filters and gradients of a network trained on ImageNet agree more than those of an initial one?
 
-    network: Ansatz
-    small: tuple[AnsatzNumbers, ...]
-
-    def values(self, pair: str, what: str = "pearson", *, first_of_block: bool = False) -> Tensor:
-        """One number per convolution, or per first convolution of a block as in the paper."""
-        rows = self.network.pair(pair)
-        found = self.network.values(pair, what)
-        keep = [not first_of_block or row.layer.endswith(".conv1") for row in rows]
-        return found[torch.tensor(keep)]
-
-    def gain(self, *, first_of_block: bool) -> Tensor:
-        """Pearson after training minus before, layer by layer."""
-        after = self.values(TRAINED, first_of_block=first_of_block)
-        return after - self.values(INITIAL, first_of_block=first_of_block)
-
-
-@study("cnfa.fig1.all_models", "cnfa.fig7.init_lower")
-class PretrainedResNet:
-    """Do filters and gradients of a network trained on ImageNet agree more than those of a fresh one?"""
+    There is one trained network: seeds differ in the photographs and in the initial network.
+    """
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """The pretrained network, and small ones for the reduced rules."""
+        """Photographs for both networks; the initial one needs fewer, it has no structure to average over."""
 
-        network: str = "resnet50"  # "resnet18": a fresh one, where nothing can be fetched
-        n_images: int = 32
-        initial_images: int = 8
-        small_data: str = "mnist"
-        small_n: int = 1500
-        small_channels: int = 16
-        small_epochs: int = 10
+        network: str = "resnet50"  # "resnet18": two initial ones, where nothing can be fetched
+        n_images: int = 10
+        initial_images: int = 4
         seed: int = 0
 
+    n_seeds = 3  # about 100 CPU seconds each
     scales = {
-        "smoke": Config(
-            network="resnet18", n_images=2, initial_images=2, small_data="photos", small_n=64, small_channels=4,
-            small_epochs=1,
-        ),
+        "smoke": Config(network="resnet18", n_images=2, initial_images=2),
         "desk": Config(),
+        "night": Config(n_images=32, initial_images=8),
         "paper": Config(n_images=128, initial_images=32),
-    }  # fmt: skip
+    }
 
-    @staticmethod
-    def run(cfg: Config) -> PretrainedAnsatz:
-        """Measure all convolutions on photographs, then train the small networks."""
-        if cfg.network == "resnet50":
-            model = resnet50_imagenet()
-            options: dict[str, Any] = {"form": "imagenet", "stride_in_1x1": True, "bn_eps": 1e-3}
-            fresh = build("resnet50", classes=1000, shape=(3, 224, 224), seed=cfg.seed, **options)
-            images = resnet50_normalised(load("photos224", n=cfg.n_images, seed=cfg.seed).x)
-        else:
-            model, fresh = (build(cfg.network, width=0.125, seed=cfg.seed + i) for i in (1, 0))
-            images = load("photos", n=cfg.n_images, seed=cfg.seed).x
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Measure all convolutions on photographs."""
+        model, fresh, images = _networks(cfg)
         trained = patch_agop(model, images, layers="convolutions", seed=cfg.seed)
-        start = patch_agop(fresh, images[: cfg.initial_images], layers="convolutions", seed=cfg.seed)
-        plan = NetworkPlan(
-            data=cfg.small_data, n=cfg.small_n, depth=3, channels=cfg.small_channels, epochs=cfg.small_epochs,
-            agop_images=min(100, cfg.small_n // 8), seed=cfg.seed,
-        )  # fmt: skip
-        plans = [replace(plan, pooling=pooling) for pooling in POOLINGS]
-        return PretrainedAnsatz(
-            network=ansatz_of(trained, start, seed=cfg.seed),
-            small=tuple(map_tasks(small_network, plans, label="Small networks")),
+        initial = patch_agop(fresh, images[: cfg.initial_images], layers="convolutions", seed=cfg.seed)
+        agreement = ansatz_from(trained, initial, seed=cfg.seed)
+        after, rotated, isotropy = (
+            agreement.values(TRAINED, what) for what in ("pearson", "null_pearson", "isotropy")
         )
+        before, before_rotated = (agreement.values(INITIAL, what) for what in ("pearson", "null_pearson"))
+        first = [name.endswith(".conv1") for name in agreement.layers]  # of each block, as in the paper
+        blocks = [name for name, keep in zip(agreement.layers, first, strict=True) if keep]
+        return {
+            "Pearson": by(blocks, after[first]),
+            "Pearson with rotated gradients": by(blocks, rotated[first]),
+            "gain": by(blocks, (after - before)[first]),
+            "gain with rotated gradients": by(blocks, (rotated - before_rotated)[first]),
+            "every convolution": by(agreement.layers, after),
+            "every convolution with rotated gradients": by(agreement.layers, rotated),
+            "every convolution of the initial network": by(agreement.layers, before),
+            "isotropy of Q": float(isotropy.mean()),
+        }
 
-    @staticmethod
-    def figure(result: PretrainedAnsatz) -> Figure:
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
         """Draw every convolution with its null."""
-        rows = result.network.pair(TRAINED)
+        series = {"": "trained", " with rotated gradients": "null", " of the initial network": "initial"}
         return dots(
-            [row.layer for row in rows],
+            [str(point) for point in evidence.points("every convolution")],
             [
-                Dots.of("trained", [torch.tensor([row.pearson]) for row in rows]),
-                Dots.of("gradients rotated", [row.null_pearson for row in rows], role="null"),
                 Dots.of(
-                    "fresh network",
-                    [torch.tensor([r.pearson]) for r in result.network.pair(INITIAL)],
-                    role="initial",
-                ),
+                    f"Pearson{name}", list(evidence.table(f"every convolution{name}").unbind(1)), role=role
+                )
+                for name, role in series.items()
             ],
             title="ResNet-50 with ImageNet weights, every convolution",
             alt="Pearson correlation of feature matrix and gradient outer product for all 53 convolutions",
             y="Pearson correlation",
         )
 
-    rules = {
-        "cnfa.fig1.all_models": Rule(
-            measured=lambda r: {
-                "mean Pearson, first of each block": float(r.values(TRAINED, first_of_block=True).mean()),
-                "mean Pearson, every convolution": float(r.values(TRAINED).mean()),
-                "lowest": float(r.values(TRAINED).min()),
-                "small networks": float(every(r.small, "pearson").mean()),
-            },
-            reproduced=lambda r: float(r.values(TRAINED, first_of_block=True).mean()) > 0.8,
-            partly=lambda r: float(every(r.small, "pearson").mean()) > 0.8,
-            spread=lambda r: {
-                "mean Pearson, first of each block": float(r.values(TRAINED, first_of_block=True).std()),
-                "mean Pearson, every convolution": float(r.values(TRAINED).std()),
-            },
-            null=lambda r: {
-                "gradients rotated, every convolution": float(r.values(TRAINED, "null_pearson").mean()),
-                "convolutions above their null": float(
-                    (r.values(TRAINED) > r.values(TRAINED, "null_pearson")).double().mean()
-                ),
-                "isotropy of Q": float(r.values(TRAINED, "isotropy").mean()),
-            },
-            note="of the paper's eleven networks only ResNet-50 can be had, with the weights Keras distributes",
-        ),
-        "cnfa.fig7.init_lower": Rule(
-            measured=lambda r: {
-                "share of blocks with a higher value": float(
-                    (r.gain(first_of_block=True) > 0).double().mean()
-                ),
-                "share of all convolutions": float((r.gain(first_of_block=False) > 0).double().mean()),
-                "mean gain, every convolution": float(r.gain(first_of_block=False).mean()),
-                "small networks, mean gain": float(
-                    (every(r.small, "pearson") - every(r.small, "initial_pearson")).mean()
-                ),
-            },
-            reproduced=lambda r: float((r.gain(first_of_block=True) > 0).double().mean()) > 0.5,
-            partly=lambda r: (
-                float((every(r.small, "pearson") - every(r.small, "initial_pearson")).mean()) > 0
+    rules = (
+        Rule(
+            claim="cnfa.fig1.all_models",
+            effect=average("Pearson") > 0.9,
+            reduced=average("Pearson") > 0.8,
+            null=average("Pearson") > average("Pearson with rotated gradients"),
+            note="Of the paper's eleven networks only ResNet-50 can be had, with the weights Keras distributes; first "
+            "convolution of each block.",
+            change=Change(
+                "0.8 was asked where the paper says 0.9, and the weaker rule spoke of other networks"
             ),
-            null=lambda r: {
-                "gain of the rotated gradients": float(
-                    (r.values(TRAINED, "null_pearson") - r.values(INITIAL, "null_pearson")).mean()
-                ),
-                "isotropy of Q, fresh": float(r.values(INITIAL, "isotropy").mean()),
-                "isotropy of Q, trained": float(r.values(TRAINED, "isotropy").mean()),
-            },
         ),
-    }
+        Rule(
+            claim="cnfa.fig7.init_lower",
+            effect=share("gain", above=0) > 0.5,
+            null=average("gain") > average("gain with rotated gradients"),
+            note="The gain is the Pearson correlation after training minus that of the initial network; first "
+            "convolution of each block.",
+            change=Change(
+                "the gain of rotated gradients, as large, did not count, and the weaker rule spoke of "
+                "other networks"
+            ),
+        ),
+    )
+
+
+def _networks(cfg: PretrainedResNet.Config) -> tuple[nn.Module, nn.Module, Tensor]:
+    """The trained network, an initial one of its architecture, and images."""
+    if cfg.network == "resnet50":
+        options: dict[str, Any] = {"form": "imagenet", "stride_in_1x1": True, "bn_eps": 1e-3}
+        fresh = build("resnet50", classes=1000, shape=(3, 224, 224), seed=cfg.seed, **options)
+        return (
+            resnet50_imagenet(),
+            fresh,
+            resnet50_normalised(load("photos224", n=cfg.n_images, seed=cfg.seed).x),
+        )
+    model, fresh = (build(cfg.network, width=0.125, seed=cfg.seed + i) for i in (1, 0))
+    return model, fresh, load("photos", n=cfg.n_images, seed=cfg.seed).x

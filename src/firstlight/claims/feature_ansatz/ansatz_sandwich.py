@@ -1,29 +1,21 @@
-"""The identity that every fast number of this theme rests on."""
+"""Study of the identity that every fast number of this theme rests on."""
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of, each
+from firstlight.claims.evidence import Measured, Series, by
+from firstlight.claims.rules import NoNull, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from, global_seed
-from firstlight.figures import Curve, Figure, curves
 from firstlight.measures.feature_ansatz import patch_agop
 
 
-@dataclass(frozen=True, kw_only=True)
-class TwoWays(Result):
-    """Relative difference of the two computations, layer by layer, in single and double precision."""
-
-    single: Float[Tensor, " layers"]
-    double: Float[Tensor, " layers"]
-
-
-@study("cnfa.agop_sandwich")
-class Sandwich:
+@study
+class Sandwich(Study):
     """Is the patch AGOP of a convolution W^T Q W, with Q from gradients at the layer's output?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -37,8 +29,8 @@ class Sandwich:
 
     scales = {"smoke": Config(), "desk": Config(n_images=16, side=16), "paper": Config(n_images=16, side=32)}
 
-    @staticmethod
-    def run(cfg: Config) -> TwoWays:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Compute every layer's AGOP from explicit patches and from output gradients."""
         with global_seed("sandwich", cfg.seed):
             model = nn.Sequential(
@@ -47,38 +39,30 @@ class Sandwich:
             )  # fmt: skip
         shape = (cfg.n_images, 3, cfg.side, cfg.side)
         x = torch.rand(shape, generator=generator_from("sandwich", cfg.seed), dtype=torch.float64)
-        return TwoWays(single=_differences(model.float(), x.float()), double=_differences(model.double(), x))
+        return {
+            "difference in float32": _differences(model.float(), x.float()),
+            "difference in float64": _differences(model.double(), x),
+        }
 
-    @staticmethod
-    def figure(result: TwoWays) -> Figure:
-        """Draw the differences."""
-        return curves(
-            [
-                Curve(name="float32", values=result.single.clamp(min=1e-17)[None], role="initial"),
-                Curve(name="float64", values=result.double.clamp(min=1e-17)[None]),
-            ],
-            title="Patch AGOP in two ways",
-            alt="Relative differences at the level of rounding in every layer",
-            x="convolution",
-            y="relative difference",
-            log_y=True,
-        )
-
-    rules = {
-        "cnfa.agop_sandwich": Rule(
-            measured=lambda r: {"float32": float(r.single.max()), "float64": float(r.double.max())},
-            reproduced=lambda r: float(r.single.max()) < 1e-5 and float(r.double.max()) < 1e-10,
-        )
-    }
+    rules = (
+        Rule(
+            claim="cnfa.agop_sandwich",
+            effect=all_of(
+                each("difference in float32", "<", 1e-5), each("difference in float64", "<", 1e-10)
+            ),
+            reduced=each("difference in float64", "<", 1e-10),
+            null=NoNull("an identity: nothing but an error could break it"),
+        ),
+    )
 
 
-def _differences(model: nn.Sequential, x: Tensor) -> Tensor:
-    fast = patch_agop(model, x, layers="convolutions")
-    found = []
-    for layer in fast.layers:
+def _differences(model: nn.Sequential, x: Tensor) -> Series:
+    """Relative difference of the two computations by convolution."""
+    differences = {}
+    for layer in patch_agop(model, x, layers="convolutions").layers:
         slow = _from_patches(model, int(layer.name), x).double()
-        found.append(float((layer.agop[0] - slow).norm() / slow.norm()))
-    return torch.tensor(found, dtype=torch.float64)
+        differences[f"layer {layer.name}"] = float((layer.agop[0] - slow).norm() / slow.norm())
+    return by(differences, list(differences.values()))
 
 
 def _from_patches(model: nn.Sequential, index: int, x: Tensor) -> Tensor:

@@ -1,192 +1,216 @@
-"""The ansatz in small networks, with the controls that tell learning from linear algebra."""
+"""Study of the ansatz in small networks, with the controls that tell learning from linear algebra."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from firstlight.claims.feature_ansatz.ansatz_networks import (
-    POOLINGS,
-    AnsatzNumbers,
-    NetworkPlan,
-    every,
-    small_network,
-)
-from firstlight.claims.study import Rule, study
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Evidence, Measured, by
+from firstlight.claims.feature_ansatz.common import POOLINGS, MeasuredNetwork, NetworkPlan, measured_network
+from firstlight.claims.quantities import Quantity, average, value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.parallel import map_tasks
-from firstlight.core.result import Result
 from firstlight.figures import Dots, Figure, dots
+from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
+
+ROTATED = " with rotated gradients"
+BEFORE = " of the initial network"
+COLUMNS = {
+    "": (TRAINED, ""),
+    ROTATED: (TRAINED, "null_"),
+    BEFORE: (INITIAL, ""),
+    BEFORE + ROTATED: (INITIAL, "null_"),
+}
+Networks = Mapping[NetworkPlan, MeasuredNetwork]
 
 
-@dataclass(frozen=True, kw_only=True)
-class SmallNetworks(Result):
-    """One entry per network: three poolings on every data set, and larger kernels on the first."""
-
-    networks: tuple[AnsatzNumbers, ...]
-    poolings: tuple[str, ...]
-    kernels: tuple[int, ...]
-    data: tuple[str, ...]
-
-    def chosen(self, *, pooling: str | None = None, kernel: int | None = 3) -> tuple[AnsatzNumbers, ...]:
-        """Networks with that pooling and kernel."""
-        rows = zip(self.networks, self.poolings, self.kernels, strict=True)
-        return tuple(n for n, p, k in rows if pooling in (None, p) and kernel in (None, k))
-
-    def by_kernel(self, kernel: int, what: str = "cosine") -> float:
-        """Mean over layers and poolings on the one data set that has all kernels."""
-        first = self.data[0]
-        rows = zip(self.networks, self.kernels, self.data, strict=True)
-        return float(every(tuple(n for n, k, d in rows if k == kernel and d == first), what).mean())
-
-    def mean(self, what: str, *, pooling: str | None = None) -> float:
-        """Mean over layers and networks with 3 x 3 kernels."""
-        return float(every(self.chosen(pooling=pooling), what).mean())
-
-    def spread(self, what: str) -> float:
-        """Standard deviation over networks of the mean over layers."""
-        return float(torch.stack([getattr(n, what).mean() for n in self.chosen()]).std())
+def _excess(pooling: str) -> Quantity:
+    return value("cosine by pooling", at=pooling) - value("cosine by pooling" + ROTATED, at=pooling)
 
 
-@study(
-    "cnfa.small",
-    "cnfa.fig1.init_control",
-    "cnfa.fig9.pooling",
-    "cnfa.fig9.patch_size",
-    "cnfa.fig9.init",
+TRAINED_WELL = all_of(
+    value("lowest test accuracy", at="mnist") > 0.9, value("lowest test accuracy", at="fashion_mnist") > 0.7
 )
-class AnsatzInSmallNetworks:
+
+
+@study
+class AnsatzInSmallNetworks(Study):
     """Do filters and gradients of small trained networks agree, and more than rotated gradients would?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Data sets and the size of the networks."""
+        """Networks of all poolings on every data set, and larger filters on the first."""
 
-        data: tuple[str, ...] = ("mnist", "cifar10", "photos")  # kernels vary on the first
-        n: int = 1500
-        depth: int = 3
+        data: tuple[str, ...] = (
+            "mnist",
+            "fashion_mnist",
+        )  # CIFAR-10 takes hours to pass half with 16 channels
+        n: int = 4000
+        depth: int = 4
         channels: int = 16
         kernels: tuple[int, ...] = (3, 5, 7)
-        lr: float = 2e-3
-        epochs: int = 10
+        kernel_poolings: tuple[str, ...] = ("max",)  # 7 x 7 costs four times as much as 3 x 3
+        lr: tuple[float, ...] = (
+            8e-3,
+            5e-3,
+            2e-3,
+        )  # max, avg, vec: twice as much kills all units of the last two
+        epochs: tuple[int, ...] = (8, 20, 4)  # average pooling leaves its plateau late
+        milestones: tuple[float, ...] = (0.5, 0.75)
         agop_images: int = 100
         seed: int = 0
 
     scales = {
-        "smoke": Config(data=("photos",), n=64, channels=4, kernels=(3, 5, 7), epochs=1, agop_images=8),
+        "smoke": Config(data=("photos",), n=64, channels=4, epochs=(1, 1, 1), agop_images=8),
         "desk": Config(),
         "paper": Config(
-            data=("mnist", "fashion_mnist", "cifar10", "photos"),
-            n=2000,
-            depth=4,
-            channels=64,
-            lr=2e-4,
-            epochs=500,
+            data=("mnist", "fashion_mnist", "cifar10", "photos"), n=2000, channels=64,
+            kernel_poolings=POOLINGS, lr=(2e-4,) * 3, epochs=(500,) * 3, milestones=(),
         ),
-    }
+    }  # fmt: skip
 
-    @staticmethod
-    def run(cfg: Config) -> SmallNetworks:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Train every network and measure it before and after."""
-        base = NetworkPlan(
-            data=cfg.data[0], n=cfg.n, depth=cfg.depth, channels=cfg.channels, lr=cfg.lr, epochs=cfg.epochs,
-            agop_images=cfg.agop_images, seed=cfg.seed,
-        )  # fmt: skip
         plans = [
-            replace(base, data=data, pooling=pooling, kernel=kernel)
+            NetworkPlan(
+                data=data, n=cfg.n, pooling=pooling, kernel=kernel, depth=cfg.depth, channels=cfg.channels,
+                lr=lr, epochs=epochs, milestones=cfg.milestones, agop_images=cfg.agop_images, seed=cfg.seed,
+            )
             for data in cfg.data
-            for kernel in (cfg.kernels if data == cfg.data[0] else cfg.kernels[:1])
-            for pooling in POOLINGS
-        ]
-        return SmallNetworks(
-            networks=tuple(map_tasks(small_network, plans, label="Small networks")),
-            poolings=tuple(plan.pooling for plan in plans),
-            kernels=tuple(plan.kernel for plan in plans),
-            data=tuple(plan.data for plan in plans),
-        )
+            for kernel in cfg.kernels
+            for pooling, lr, epochs in zip(POOLINGS, cfg.lr, cfg.epochs, strict=True)
+            if kernel == cfg.kernels[0] or (data == cfg.data[0] and pooling in cfg.kernel_poolings)
+        ]  # fmt: skip
+        networks = dict(zip(plans, map_tasks(measured_network, plans, label="Small networks"), strict=True))
+        small = {plan: network for plan, network in networks.items() if plan.kernel == cfg.kernels[0]}
+        return {
+            **_by_network(small),
+            **_by_pooling(small),
+            **_by_kernel(networks, cfg),
+            "lowest test accuracy": by(
+                cfg.data,
+                [min(n.test_accuracy for plan, n in networks.items() if plan.data == d) for d in cfg.data],
+            ),
+        }
 
-    @staticmethod
-    def figure(result: SmallNetworks) -> Figure:
-        """Draw the mean correlation of every network, before and after, with its null."""
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw the mean cosine of every network, before and after, with its null."""
+        series = {"": "trained", BEFORE: "initial", ROTATED: "null"}
         return dots(
-            [network.name for network in result.networks],
+            [str(point) for point in evidence.points("cosine")],
             [
-                Dots.of("trained", [n.cosine for n in result.networks]),
-                Dots.of("initial", [n.initial_cosine for n in result.networks], role="initial"),
-                Dots.of("trained, gradients rotated", [n.null_cosine for n in result.networks], role="null"),
+                Dots.of(f"cosine{name}", list(evidence.table(f"cosine{name}").unbind(1)), role=role)
+                for name, role in series.items()
             ],
             title="Do filters and gradients agree?",
-            alt="Cosine of feature matrix and gradient outer product for every small network; bars span layers",
-            y="cosine, mean and range over layers",
+            alt="Cosine of feature matrix and gradient outer product for every small network; bars span seeds",
+            y="cosine, mean over layers",
         )
 
-    rules = {
-        "cnfa.small": Rule(
-            measured=lambda r: {
-                "Pearson": r.mean("pearson"),
-                "cosine": r.mean("cosine"),
-                "lowest Pearson": float(every(r.chosen(), "pearson").min()),
-                "test accuracy": float(torch.tensor([n.test_accuracy for n in r.chosen()]).mean()),
-            },
-            reproduced=lambda r: min(r.mean("pearson"), r.mean("cosine")) > 0.85,
-            partly=lambda r: float(every(r.chosen(), "pearson").min()) > 0.8,
-            spread=lambda r: {"Pearson": r.spread("pearson"), "cosine": r.spread("cosine")},
-            null=lambda r: {
-                "Pearson, gradients rotated": r.mean("null_pearson"),
-                "Pearson at initialisation": r.mean("initial_pearson"),
-                "layers above their null": float(
-                    (every(r.chosen(), "pearson") > every(r.chosen(), "null_pearson")).double().mean()
-                ),
-                "isotropy of Q": r.mean("isotropy"),
-            },
-        ),
-        "cnfa.fig1.init_control": Rule(
-            measured=lambda r: {
-                "Pearson, initial and trained filters": r.mean("filters_pearson"),
-                "largest": float(every(r.chosen(), "filters_pearson").max()),
-                "share of layers below 0.5": float(
-                    (every(r.chosen(), "filters_pearson") < 0.5).double().mean()
-                ),
-            },
-            reproduced=lambda r: float((every(r.chosen(), "filters_pearson") < 0.5).double().mean()) > 0.5,
-            partly=lambda r: (
-                float(every(r.chosen(), "filters_pearson").max()) < 0.4
-                and float(every(r.chosen(), "pearson").min()) > 0.8
+    rules = (
+        Rule(
+            claim="cnfa.small",
+            effect=all_of(average("Pearson") > 0.85, average("cosine") > 0.85),
+            reduced=average("Pearson") > 0.8,
+            null=average("Pearson") > average("Pearson" + ROTATED),
+            requires=TRAINED_WELL,
+            change=Change(
+                "the weaker rule spoke of the worst layer and could fail where the published one held; "
+                "networks at a quarter of the images counted as trained"
             ),
-            spread=lambda r: {"Pearson, initial and trained filters": r.spread("filters_pearson")},
-            null=lambda r: {"Pearson, initial filters and initial gradients": r.mean("initial_pearson")},
         ),
-        "cnfa.fig9.pooling": Rule(
-            measured=lambda r: {p: r.mean("cosine", pooling=p) for p in POOLINGS},
-            reproduced=lambda r: (
-                r.mean("cosine", pooling="max")
-                > max(r.mean("cosine", pooling="avg"), r.mean("cosine", pooling="vec"))
+        Rule(
+            claim="cnfa.fig1.init_control",
+            effect=value("share of layers below 0.5") > 0.5,
+            null=average("Pearson of initial and trained filters") < average("Pearson" + ROTATED),
+            requires=TRAINED_WELL,
+            note="Counts the layers whose initial and trained filter covariances have a Pearson correlation below 0.5.",
+            change=Change("the weaker rule was stricter than the published one, and networks hardly trained"),
+        ),
+        Rule(
+            claim="cnfa.fig9.pooling",
+            effect=all_of(
+                *(
+                    value("cosine by pooling", at="max") > value("cosine by pooling", at=other)
+                    for other in ("avg", "vec")
+                )
             ),
-            partly=lambda r: False,
-            null=lambda r: {
-                f"{p}, {which}": r.mean(what, pooling=p)
-                for p in POOLINGS
-                for which, what in (("rotated", "null_cosine"), ("initial", "initial_cosine"))
-            },
-            note="the reduced rule asks for a report only, so nothing counts as partly",
+            null=all_of(*(_excess("max") > _excess(other) for other in ("avg", "vec"))),
+            requires=TRAINED_WELL,
+            change=Change("networks at 17 to 32 % on CIFAR-10 counted as trained"),
         ),
-        "cnfa.fig9.patch_size": Rule(
-            measured=lambda r: {f"{k}x{k}": r.by_kernel(k) for k in (3, 5, 7)},
-            reproduced=lambda r: r.by_kernel(3) >= r.by_kernel(5) >= r.by_kernel(7),
-            partly=lambda r: r.by_kernel(7) <= r.by_kernel(3) + 0.02,
-            null=lambda r: {
-                f"{k}x{k}, {which}": r.by_kernel(k, what)
-                for k in (3, 5, 7)
-                for which, what in (("rotated", "null_cosine"), ("initial", "initial_cosine"))
-            },
+        Rule(
+            claim="cnfa.fig9.patch_size",
+            effect=all_of(
+                value("cosine by kernel", at=3) >= value("cosine by kernel", at=5),
+                value("cosine by kernel", at=5) >= value("cosine by kernel", at=7),
+            ),
+            reduced=value("cosine by kernel", at=7) <= value("cosine by kernel", at=3) + 0.02,
+            null=value("cosine by kernel", at=3) - value("cosine by kernel", at=7)
+            > value("cosine by kernel" + ROTATED, at=3) - value("cosine by kernel" + ROTATED, at=7),
+            requires=TRAINED_WELL,
+            note="On the first data set, at desk scale with max pooling only.",
+            change=Change("networks at 28 % on MNIST counted as trained"),
         ),
-        "cnfa.fig9.init": Rule(
-            measured=lambda r: {
-                "trained minus initial cosine": r.mean("cosine") - r.mean("initial_cosine"),
-                **{p: r.mean("cosine", pooling=p) - r.mean("initial_cosine", pooling=p) for p in POOLINGS},
-            },
-            reproduced=lambda r: r.mean("cosine") - r.mean("initial_cosine") > 0,
-            partly=lambda r: r.mean("cosine") - r.mean("initial_cosine") > 0,
-            null=lambda r: {
-                "the same of the rotated gradients": r.mean("null_cosine") - r.mean("initial_null_cosine")
-            },
+        Rule(
+            claim="cnfa.fig9.init",
+            effect=average("cosine") > average("cosine" + BEFORE),
+            null=average("cosine") - average("cosine" + BEFORE)
+            > average("cosine" + ROTATED) - average("cosine" + BEFORE + ROTATED),
+            requires=TRAINED_WELL,
+            change=Change("the gain of rotated gradients did not count, and networks hardly trained"),
         ),
+    )
+
+
+def _mean(networks: Networks, pair: str, what: str) -> float:
+    return float(torch.cat([n.layers(pair, what) for n in networks.values()]).mean())
+
+
+def _by_network(networks: Networks) -> Measured:
+    """Means over layers for each network with 3 x 3 filters."""
+    names = [f"{plan.data} {plan.pooling}" for plan in networks]
+    rows = list(networks.values())
+
+    def series(pair: str, what: str) -> Tensor:
+        return torch.stack([row.layers(pair, what).mean() for row in rows])
+
+    filters = torch.cat([row.layers(FILTERS) for row in rows])
+    return {
+        **{
+            f"{shown}{name}": by(names, series(pair, f"{prefix}{what}"))
+            for shown, what in (("Pearson", "pearson"), ("cosine", "cosine"))
+            for name, (pair, prefix) in COLUMNS.items()
+        },
+        "Pearson of initial and trained filters": by(names, series(FILTERS, "pearson")),
+        "share of layers below 0.5": float((filters < 0.5).double().mean()),
+        "isotropy of Q": by(names, series(TRAINED, "isotropy")),
+        "test accuracy": by(names, [row.test_accuracy for row in rows]),
+    }
+
+
+def _by_pooling(networks: Networks) -> Measured:
+    groups = {p: {k: n for k, n in networks.items() if k.pooling == p} for p in POOLINGS}
+    return {
+        f"cosine by pooling{name}": by(groups, [_mean(g, pair, f"{prefix}cosine") for g in groups.values()])
+        for name, (pair, prefix) in COLUMNS.items()
+    }
+
+
+def _by_kernel(networks: Networks, cfg: AnsatzInSmallNetworks.Config) -> Measured:
+    """Means over layers and those poolings that have all filter sizes, on the first data set."""
+    wanted = {
+        plan: network
+        for plan, network in networks.items()
+        if plan.data == cfg.data[0] and plan.pooling in cfg.kernel_poolings
+    }
+    groups = {size: {k: n for k, n in wanted.items() if k.kernel == size} for size in cfg.kernels}
+    return {
+        f"cosine by kernel{name}": by(groups, [_mean(g, pair, f"{prefix}cosine") for g in groups.values()])
+        for name, (pair, prefix) in COLUMNS.items()
     }

@@ -1,32 +1,24 @@
-"""Theorem 1 of CNFA and its limits."""
+"""Study of Theorem 1 of CNFA and its limits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import NoNull, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import cosine
 from firstlight.theory.one_step import one_step_filters
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneStep(Result):
-    """1 minus the cosine of the two matrices at several points, for three kinds of network."""
-
-    equal: Float[Tensor, " points"]
-    scaled: Float[Tensor, " points"]
-    different: Float[Tensor, " points"]
-    closed_form_error: float
-
-
-@study("cnfa.thm1", "cnfa.thm1.relaxed")
-class OneStepFromZero:
+@study
+class OneStepFromZero(Study):
     """Are filters and gradients proportional after one step from zero, and what does it take?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -43,8 +35,8 @@ class OneStepFromZero:
 
     scales = {"smoke": Config(), "desk": Config(points=50), "paper": Config(points=50)}
 
-    @staticmethod
-    def run(cfg: Config) -> OneStep:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Take the step by automatic differentiation and compare at random points."""
         generator = generator_from("one step", cfg.seed)
 
@@ -65,27 +57,28 @@ class OneStepFromZero:
         def different(z: Tensor) -> Tensor:
             return torch.tanh(torch.einsum("...mk,mjk->...j", torch.tanh(z), mixes)) @ read
 
-        found = {
-            g.__name__: _one_step(g, patches, targets, cfg.lr, cfg.filters)
-            for g in (equal, scaled, different)
-        }
+        networks = {"equal": equal, "scaled": scaled, "different": different}
+        steps = {name: _one_step(g, patches, targets, cfg.lr, cfg.filters) for name, g in networks.items()}
+        distances = {name: _distances(g, steps[name], points) for name, g in networks.items()}
         closed = one_step_filters(mix.T @ read, patches, targets, lr=cfg.lr)
-        return OneStep(
-            equal=_distances(equal, found["equal"], points),
-            scaled=_distances(scaled, found["scaled"], points),
-            different=_distances(different, found["different"], points),
-            closed_form_error=float((found["equal"] - closed).norm() / closed.norm()),
-        )
+        return {
+            **{f"distance with {name} slopes": float(d.max()) for name, d in distances.items()},
+            "error of the closed form": float((steps["equal"] - closed).norm() / closed.norm()),
+            **distances,
+        }
 
-    @staticmethod
-    def figure(result: OneStep) -> Figure:
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
         """Draw the distance from proportionality, point by point."""
-        floor = 1e-17
+        roles = {"equal": "trained", "scaled": "theory", "different": "null"}
         return curves(
             [
-                Curve(name="equal slopes", values=result.equal.clamp(min=floor)[None]),
-                Curve(name="scaled slopes", values=result.scaled.clamp(min=floor)[None], role="theory"),
-                Curve(name="different slopes", values=result.different.clamp(min=floor)[None], role="null"),
+                Curve(
+                    name=f"{name} slopes",
+                    values=torch.stack(evidence.arrays[name]).clamp(min=1e-17),
+                    role=role,
+                )
+                for name, role in roles.items()
             ],
             title="Distance from proportionality after one step",
             alt="Rounding errors for equal and scaled slopes, visible distances for different ones",
@@ -94,17 +87,24 @@ class OneStepFromZero:
             log_y=True,
         )
 
-    rules = {
-        "cnfa.thm1": Rule(
-            measured=lambda r: {"1 - cosine": float(r.equal.max()), "closed form": r.closed_form_error},
-            reproduced=lambda r: float(r.equal.max()) < 1e-10,
-            null=lambda r: {"different slopes": float(r.different.max())},
+    rules = (
+        Rule(
+            claim="cnfa.thm1",
+            effect=value("distance with equal slopes") < 1e-10,
+            null=value("distance with different slopes") > value("distance with equal slopes"),
+            note="The distance is 1 minus the cosine, the largest over the points.",
         ),
-        "cnfa.thm1.relaxed": Rule(
-            measured=lambda r: {"scaled": float(r.scaled.max()), "different": float(r.different.max())},
-            reproduced=lambda r: float(r.scaled.max()) < 1e-10 and float(r.different.max()) > 1e-4,
+        Rule(
+            claim="cnfa.thm1.relaxed",
+            effect=all_of(
+                value("distance with scaled slopes") < 1e-10, value("distance with different slopes") > 1e-4
+            ),
+            null=NoNull(
+                "the networks whose slopes differ in direction are the control, and part of the claim"
+            ),
+            note="The distance is 1 minus the cosine, the largest over the points.",
         ),
-    }
+    )
 
 
 def _one_step(

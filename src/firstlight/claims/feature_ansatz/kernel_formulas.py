@@ -1,38 +1,25 @@
-"""Formulas of the kernels, checked to rounding."""
+"""Study of the formulas of the kernels, checked to rounding."""
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import NoNull, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
 from firstlight.kernels import ConvKernel, PatchKernel, gram, kernel_agop
 from firstlight.maths import PatchGeometry, extract_patches, psd_sqrt
 
-
-@dataclass(frozen=True, kw_only=True)
-class Formulas(Result):
-    """Deviations of the formulas, and the dual activation along the cosine."""
-
-    sampled: float
-    formula: float
-    printed: float
-    one_layer: float
-    gradient_nngp: float
-    gradient_laplace: float
-    expansion: float
-    cosines: Float[Tensor, " t"]
-    dual: Float[Tensor, " t"]
+IDENTITY = NoNull("an identity: nothing but an error could break it")
 
 
-@study("kernel.relu_dual", "kernel.nngp_one_layer", "kernel.patch_gradient", "convrfm.expansion")
-class KernelFormulas:
+@study
+class KernelFormulas(Study):
     """Are the dual activation, the one-layer kernel, its gradients and the patch expansion right as corrected?
 
     The relative deviation of 4 million samples has a standard error near 0.1 %.
@@ -40,69 +27,61 @@ class KernelFormulas:
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Pairs of Gaussian vectors for the dual activation; everything else is deterministic."""
 
-        samples: int = 4_000_000  # of pairs of Gaussians
+        samples: int = 4_000_000
         dimension: int = 6  # of the vectors a and b
         seed: int = 0
 
-    scales: ClassVar = {"smoke": Config(), "desk": Config(), "paper": Config()}
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
-    @staticmethod
-    def run(cfg: Config) -> Formulas:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Measure every formula once."""
         generator = generator_from("kernel formulas", cfg.seed)
         a, b = torch.randn(2, cfg.dimension, generator=generator, dtype=torch.float64)
-        draws = torch.zeros((), dtype=torch.float64)
-        blocks = 40
+        sampled, blocks = 0.0, 40
         for _ in range(blocks):
             w = torch.randn(cfg.samples // blocks, cfg.dimension, generator=generator, dtype=torch.float64)
-            draws += 2 * (torch.relu(w @ a) * torch.relu(w @ b)).mean() / blocks
+            sampled += float(2 * (torch.relu(w @ a) * torch.relu(w @ b)).mean()) / blocks
         t, product = float(a @ b), float(a.norm() * b.norm())
         angle = math.acos(t / product)
         x, z = torch.randn(2, 3, 2, 6, 7, generator=generator, dtype=torch.float64)
-        cosines = torch.linspace(-1, 1, 81, dtype=torch.float64)
-        return Formulas(
-            sampled=float(draws),
-            formula=(t * (math.pi - angle) + math.sqrt(product**2 - t**2)) / math.pi,
-            printed=(t * (math.pi - angle) + math.sqrt(max(product**2 - t, 0.0))) / math.pi,
-            one_layer=_one_layer(x, z),
-            gradient_nngp=_gradient_error(ConvKernel(depth=1, kind="nngp"), x[:1], z[:1], generator),
-            gradient_laplace=_gradient_error(PatchKernel(bandwidth=2.0), x[:1], z[:1], generator),
-            expansion=_expansion(x, z, generator),
-            cosines=cosines,
-            dual=(cosines * (math.pi - cosines.acos()) + (1 - cosines**2).sqrt()) / math.pi,
-        )
+        return {
+            "sampled": sampled,
+            "formula": (t * (math.pi - angle) + math.sqrt(product**2 - t**2)) / math.pi,
+            "printed formula": (t * (math.pi - angle) + math.sqrt(max(product**2 - t, 0.0))) / math.pi,
+            "difference of one layer": _one_layer(x, z),
+            "error of the NNGP gradient": _gradient_error(
+                ConvKernel(depth=1, kind="nngp"), x[:1], z[:1], generator
+            ),
+            "error of the Laplace gradient": _gradient_error(
+                PatchKernel(bandwidth=2.0), x[:1], z[:1], generator
+            ),
+            "deviation of the expansion": _expansion(x, z, generator),
+        }
 
-    @staticmethod
-    def figure(result: Formulas) -> Figure:
-        """The corrected dual activation."""
-        return curves(
-            [Curve(name="dual of the ReLU", values=result.dual[None], role="theory")],
-            title="Dual activation of the ReLU",
-            alt="A convex curve from 0 at cosine -1 to 1 at cosine 1",
-            x="cosine",
-            y="twice the expected product",
-            at=result.cosines.tolist(),
-        )
-
-    rules: ClassVar = {
-        "kernel.relu_dual": Rule(
-            measured=lambda r: {"sampled": r.sampled, "formula": r.formula},
-            reproduced=lambda r: abs(r.sampled / r.formula - 1) < 0.005,
-            null=lambda r: {"as printed": r.printed},
+    rules = (
+        Rule(
+            claim="kernel.relu_dual",
+            effect=abs(value("sampled") / value("formula") - 1) < 0.005,
+            null=abs(value("sampled") / value("printed formula") - 1) > 0.005,
+            note="The null is the formula as printed, without the square.",
         ),
-        "kernel.nngp_one_layer": Rule(
-            measured=lambda r: {"relative difference": r.one_layer}, reproduced=lambda r: r.one_layer < 1e-12
+        Rule(
+            claim="kernel.nngp_one_layer",
+            effect=value("difference of one layer") < 1e-12,
+            null=IDENTITY,
         ),
-        "kernel.patch_gradient": Rule(
-            measured=lambda r: {"NNGP": r.gradient_nngp, "Laplace": r.gradient_laplace},
-            reproduced=lambda r: max(r.gradient_nngp, r.gradient_laplace) < 1e-7,
+        Rule(
+            claim="kernel.patch_gradient",
+            effect=all_of(
+                value("error of the NNGP gradient") < 1e-7, value("error of the Laplace gradient") < 1e-7
+            ),
+            null=IDENTITY,
         ),
-        "convrfm.expansion": Rule(
-            measured=lambda r: {"max deviation": r.expansion}, reproduced=lambda r: r.expansion < 1e-9
-        ),
-    }
+        Rule(claim="convrfm.expansion", effect=value("deviation of the expansion") < 1e-9, null=IDENTITY),
+    )
 
 
 def _one_layer(x: Tensor, z: Tensor) -> float:
@@ -112,8 +91,8 @@ def _one_layer(x: Tensor, z: Tensor) -> float:
     t = torch.einsum("ipd,jpd->ijp", a, b)
     angle = (t / norms).acos()
     closed = ((t * (math.pi - angle) + (norms**2 - t**2).sqrt()) / math.pi).mean(2)
-    found = gram(x, z, kernel=ConvKernel(depth=1, kind="nngp"), dtype=torch.float64, show=False)
-    return float((found - closed).abs().max() / closed.abs().max())
+    general = gram(x, z, kernel=ConvKernel(depth=1, kind="nngp"), dtype=torch.float64, show=False)
+    return float((general - closed).abs().max() / closed.abs().max())
 
 
 def _gradient_error(

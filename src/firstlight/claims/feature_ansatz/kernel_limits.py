@@ -1,97 +1,85 @@
-"""The kernels as limits of finite networks."""
+"""Study of the kernels as limits of finite networks."""
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.study import Rule, study
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.quantities import Quantity, value
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.parallel import report_fraction
-from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.kernels import ConvKernel, gram
 
-
-@dataclass(frozen=True, kw_only=True)
-class Limits(Result):
-    """Tangent kernel of one pair of images: theory, and one draw of a wide network each."""
-
-    flatten: float
-    gap: float
-    flatten_draws: Float[Tensor, " draws"]
-    gap_draws: Float[Tensor, " draws"]
-
-    def deviation(self, readout: str) -> tuple[float, float]:
-        """Distance of mean and theory in standard errors, and relative to the theory."""
-        theory, draws = getattr(self, readout), getattr(self, f"{readout}_draws")
-        error = float(draws.std() / len(draws) ** 0.5)
-        gap = abs(float(draws.mean()) - theory)
-        return gap / error, gap / theory
+READOUTS = {"flattened": "flatten", "pooled": "gap"}
 
 
-@study("kernel.cntk.flatten", "kernel.cntk.gap")
-class KernelLimits:
+def _distance(readout: str, kernel: str) -> Quantity:
+    return abs(value(f"{readout} networks") - value(f"{readout} {kernel}"))
+
+
+def _three_errors(readout: str) -> Quantity:
+    return 3 * value(f"standard error of {readout} networks")
+
+
+@study
+class KernelLimits(Study):
     """Does the recursion give the infinite-width limit of the tangent kernel, flattened and pooled?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Wide networks whose mean is compared with the limit."""
 
         width: int = 1200  # channels of both hidden layers
         draws: int = 40  # networks
         seed: int = 0
 
-    scales: ClassVar = {"smoke": Config(), "desk": Config(), "paper": Config()}
+    scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
-    @staticmethod
-    def run(cfg: Config) -> Limits:
-        """Theory once, networks many times."""
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Compute the limit once and the tangent kernels of many networks."""
         generator = generator_from("kernel limits", cfg.seed)
         x, z = torch.randn(2, 2, 6, 7, generator=generator, dtype=torch.float64)
         pair = torch.stack([x, z])
-        theory = {
-            readout: float(
-                gram(
-                    pair[:1],
-                    pair[1:],
-                    kernel=ConvKernel(depth=2, readout=readout),
-                    dtype=torch.float64,
-                    show=False,
-                )
-            )
-            for readout in ("flatten", "gap")
-        }
-        found = []
+        tangents = []
         for draw in range(cfg.draws):
-            found.append(_tangent_kernels(pair.float(), cfg.width, generator))
+            tangents.append(_tangent_kernels(pair.float(), cfg.width, generator))
             report_fraction((draw + 1) / cfg.draws)
-        flatten, gap = torch.tensor(found, dtype=torch.float64).T
-        return Limits(flatten=theory["flatten"], gap=theory["gap"], flatten_draws=flatten, gap_draws=gap)
+        measured: dict[str, float | Tensor] = {}
+        for (name, readout), draws in zip(
+            READOUTS.items(), torch.tensor(tangents, dtype=torch.float64).T, strict=True
+        ):
+            for kind in ("ntk", "nngp"):
+                kernel = ConvKernel(depth=2, readout=readout, kind=kind)
+                limit = gram(pair[:1], pair[1:], kernel=kernel, dtype=torch.float64, show=False)
+                measured[f"{name} {kind.upper()}"] = float(limit)
+            measured[f"{name} networks"] = float(draws.mean())
+            measured[f"standard error of {name} networks"] = float(draws.std() / len(draws) ** 0.5)
+            measured[name] = draws.sort().values
+        return measured
 
-    @staticmethod
-    def figure(result: Limits) -> Figure:
-        """Sorted draws around the theory."""
-        count = len(result.flatten_draws)
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw the sorted networks around the limit."""
+        roles = {"flattened": "trained", "pooled": "other"}
+        networks = {name: evidence.arrays[name][0] for name in READOUTS}
+        limits = {name: evidence.values[f"{name} NTK"][None][0] for name in READOUTS}
         return curves(
             [
-                Curve(name="flatten, one network each", values=result.flatten_draws.sort().values[None]),
-                Curve(
-                    name="flatten, theory",
-                    values=torch.full((1, count), result.flatten, dtype=torch.float64),
-                    role="theory",
+                *(
+                    Curve(name=f"{n}, one network each", values=d[None], role=roles[n])
+                    for n, d in networks.items()
                 ),
-                Curve(
-                    name="pooled, one network each", values=result.gap_draws.sort().values[None], role="other"
-                ),
-                Curve(
-                    name="pooled, theory",
-                    values=torch.full((1, count), result.gap, dtype=torch.float64),
-                    role="theory",
+                *(
+                    Curve(name=f"{n}, limit", values=limits[n].expand(1, len(d)), role="theory")
+                    for n, d in networks.items()
                 ),
             ],
             title="Finite networks around the infinite one",
@@ -100,20 +88,24 @@ class KernelLimits:
             y="tangent kernel of one pair",
         )
 
-    rules: ClassVar = {
-        "kernel.cntk.flatten": Rule(
-            measured=lambda r: {"networks": float(r.flatten_draws.mean()), "theory": r.flatten},
-            reproduced=lambda r: r.deviation("flatten")[0] < 3 and r.deviation("flatten")[1] < 0.05,
-            spread=lambda r: {"networks": float(r.flatten_draws.std() / len(r.flatten_draws) ** 0.5)},
-            note="the spread is the standard error of the mean",
+    rules = (
+        Rule(
+            claim="kernel.cntk.flatten",
+            effect=all_of(
+                _distance("flattened", "NTK") < _three_errors("flattened"),
+                _distance("flattened", "NTK") < 0.05 * value("flattened NTK"),
+            ),
+            reduced=_distance("flattened", "NTK") < _three_errors("flattened"),
+            null=_distance("flattened", "NNGP") > _three_errors("flattened"),
+            note="The null is another limit of the same networks: the kernel of their outputs.",
         ),
-        "kernel.cntk.gap": Rule(
-            measured=lambda r: {"networks": float(r.gap_draws.mean()), "theory": r.gap},
-            reproduced=lambda r: r.deviation("gap")[0] < 3,
-            spread=lambda r: {"networks": float(r.gap_draws.std() / len(r.gap_draws) ** 0.5)},
-            note="the spread is the standard error of the mean",
+        Rule(
+            claim="kernel.cntk.gap",
+            effect=_distance("pooled", "NTK") < _three_errors("pooled"),
+            null=_distance("pooled", "NNGP") > _three_errors("pooled"),
+            note="The null is another limit of the same networks: the kernel of their outputs.",
         ),
-    }
+    )
 
 
 def _tangent_kernels(pair: Tensor, width: int, generator: torch.Generator) -> tuple[float, float]:
@@ -129,7 +121,7 @@ def _tangent_kernels(pair: Tensor, width: int, generator: torch.Generator) -> tu
     hidden = math.sqrt(2) * F.relu(second)
     fixed = hidden.detach()
     n_positions = hidden.shape[2] * hidden.shape[3]
-    found = []
+    kernels = []
     for pooled in (False, True):
         if pooled:
             top = hidden.mean((2, 3))
@@ -143,8 +135,8 @@ def _tangent_kernels(pair: Tensor, width: int, generator: torch.Generator) -> tu
         to_first, to_second = torch.autograd.grad(value, [first, second], retain_graph=True)
         lower = _layer_part(pair, to_first) / pair.shape[1]
         upper = _layer_part(math.sqrt(2) * F.relu(first.detach()), to_second) / width
-        found.append(last + lower + upper)
-    return found[0], found[1]
+        kernels.append(last + lower + upper)
+    return kernels[0], kernels[1]
 
 
 def _layer_part(inputs: Tensor, errors: Tensor) -> float:

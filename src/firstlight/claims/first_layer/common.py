@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.spread import sd as sd  # studies take it from here
 from firstlight.data import ImageData, load
 from firstlight.maths import PCA, PatchGeometry, patch_pca, pearson
 from firstlight.measures.first_layer import energy_profile
@@ -41,6 +40,11 @@ class Bank:
         return torch.stack([energy_profile(filters, pca.basis) for filters in self.initial])
 
     @property
+    def fitted(self) -> float:
+        """Mean training accuracy."""
+        return sum(self.train_accuracy) / len(self.train_accuracy)
+
+    @property
     def moved(self) -> float:
         """Mean distance of the first layer from its start, relative to the size of the start."""
         change = (self.trained - self.initial).flatten(1).norm(dim=1)
@@ -73,3 +77,17 @@ def between(a: Float[Tensor, "na m"], b: Float[Tensor, "nb m"]) -> Float[Tensor,
 def within(a: Float[Tensor, "na m"]) -> Float[Tensor, " pairs"]:
     """Correlation of every pair of different rows."""
     return torch.stack([pearson(a[i], a[j]) for i in range(len(a)) for j in range(i + 1, len(a))])
+
+
+def mean(values: Tensor) -> float:
+    """Mean as a plain number."""
+    return float(values.double().mean())
+
+
+def network_seed(seed: int, group: int = 0) -> int:
+    """First seed of a group of networks, so that no two groups and no two repetitions share one.
+
+    Networks of one seed and equal first layers start from the same filters, which would let their
+    profiles agree before anything is learned.
+    """
+    return 1000 * seed + 100 * group

@@ -2,71 +2,37 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float
-from torch import Tensor
+import torch
 
-from firstlight.claims.first_layer.support import Bank, bank, basis, between, images, sd, within
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of, within
+from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.first_layer.common import Bank, bank, basis, between, images, mean, network_seed
+from firstlight.claims.first_layer.common import within as pairs_of
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import Study, study
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import null_spread, pearson
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe
 
-
-@dataclass(frozen=True, kw_only=True)
-class ConsistencyResult(Result):
-    """Correlations of profiles; every field holds one number per pair."""
-
-    seeds: Float[Tensor, " p1"]
-    seeds_without_first: Float[Tensor, " p1"]
-    seeds_update: Float[Tensor, " p1"]
-    initial: Float[Tensor, " p2"]
-    width: Float[Tensor, " p3"]
-    architecture: Float[Tensor, " p4"]
-    loss_update: Float[Tensor, " p5"]
-    root_variance: Float[Tensor, " p6"]
-    root_variance_update: Float[Tensor, " p6"]
-    profiles: Float[Tensor, "nets m"]
-    updates: Float[Tensor, "nets m"]
-    starts: Float[Tensor, "nets m"]
-    root: Float[Tensor, " m"]
-    moved: float
-    train_accuracy: float
-    mse_accuracy: float
+TRAINED = value("training accuracy") > 0.8
+ROOT = value("root of variances")
 
 
-def _thirds(profile: Tensor) -> tuple[float, float, float]:
-    first, middle, last = profile.mean(0).tensor_split(3)
-    return float(first.mean()), float(middle.mean()), float(last.mean())
-
-
-def _peak(result: ConsistencyResult) -> int:
-    return int(result.profiles.mean(0).argmax()) + 1
-
-
-@study(
-    "profile.table1.seeds",
-    "profile.table1.init",
-    "profile.table1.width",
-    "profile.table1.arch",
-    "profile.fig2.bandpass",
-    "profile.b2.cifar",
-    "profile.table4.loss",
-)
-class ProfileConsistency:
+@study
+class ProfileConsistency(Study):
     """Do networks that differ in seed, width, architecture or loss learn the same first-layer profile?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings; every group of networks has seeds of its own, or equal shapes would start alike."""
+        """Every group of networks has seeds of its own, or equal shapes would start alike."""
 
         dataset: str = "cifar10"
         n_images: int = 2000
         epochs: int = 20
         mse_epochs: int = 20
         batch_size: int = 32  # 256 makes too few steps on a desk
-        n_seeds: int = 3
         model: str = "small"
         other_model: str = "small"
         other_options: tuple[tuple[str, int], ...] = (("depth", 4),)
@@ -74,7 +40,7 @@ class ProfileConsistency:
         seed: int = 0
 
     scales = {
-        "smoke": Config(dataset="photos", n_images=64, epochs=1, mse_epochs=1, n_seeds=2),
+        "smoke": Config(dataset="photos", n_images=64, epochs=1, mse_epochs=1),
         "desk": Config(),
         "paper": Config(
             n_images=50_000,
@@ -87,126 +53,139 @@ class ProfileConsistency:
         ),
     }
 
-    @staticmethod
-    def run(cfg: Config) -> ConsistencyResult:
-        """Train four groups of networks and correlate their profiles."""
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train two networks of one kind and one of each other, and correlate their profiles."""
         data = images(cfg.dataset, cfg.n_images, seed=cfg.seed)
         pca = basis(data)
 
-        def group(name: str, n: int, seed: int, options: dict[str, int], loss: str = "cross_entropy") -> Bank:
+        def group(
+            name: str, n: int, index: int, options: dict[str, int], loss: str = "cross_entropy"
+        ) -> Bank:
             spec = ModelSpec(name=name, classes=data.n_classes, shape=data.shape, options=options)
             epochs = cfg.epochs if loss == "cross_entropy" else cfg.mse_epochs
-            recipe = Recipe(lr=0.1, batch_size=cfg.batch_size, epochs=epochs, loss=loss, seed=cfg.seed + seed)
+            seed = network_seed(cfg.seed, index)
+            recipe = Recipe(lr=0.1, batch_size=cfg.batch_size, epochs=epochs, loss=loss, seed=seed)
             return bank(spec, n, data, recipe, label=f"{name}, {loss}")
 
-        base = group(cfg.model, cfg.n_seeds, 0, {})
-        narrow = group(cfg.model, 2, 100, {"first_width": cfg.narrow})
-        other = group(cfg.other_model, 2, 200, dict(cfg.other_options))
-        squared = group(cfg.model, 2, 300, {}, "mse")
-        profiles, updates = base.profiles(pca), base.profiles(pca, subtract=True)
-        root = pca.variances.sqrt()
-        return ConsistencyResult(
-            seeds=within(profiles),
-            seeds_without_first=within(profiles[:, 1:]),
-            seeds_update=within(updates),
-            initial=between(profiles, base.initial_profiles(pca)),
-            width=between(profiles, narrow.profiles(pca)),
-            architecture=between(profiles, other.profiles(pca)),
-            loss_update=between(updates, squared.profiles(pca, subtract=True)),
-            root_variance=pearson(profiles, root.expand_as(profiles)),
-            root_variance_update=pearson(updates, root.expand_as(updates)),
-            profiles=profiles,
-            updates=updates,
-            starts=base.initial_profiles(pca),
-            root=root,
-            moved=base.moved,
-            train_accuracy=sum(base.train_accuracy) / len(base.train_accuracy),
-            mse_accuracy=sum(squared.train_accuracy) / len(squared.train_accuracy),
+        base = group(cfg.model, 2, 0, {})
+        narrow = group(cfg.model, 1, 1, {"first_width": cfg.narrow})
+        other = group(cfg.other_model, 1, 2, dict(cfg.other_options))
+        squared = group(cfg.model, 1, 3, {}, "mse")
+        profiles, updates, initial = (
+            base.profiles(pca),
+            base.profiles(pca, subtract=True),
+            base.initial_profiles(pca),
         )
+        root = pca.variances.sqrt()
+        thirds, initial_thirds = (p.mean(0).tensor_split(3) for p in (profiles, initial))
+        return {
+            "between seeds": mean(pairs_of(profiles)),
+            "between seeds without the first component": mean(pairs_of(profiles[:, 1:])),
+            "between updates": mean(pairs_of(updates)),
+            "with initial": mean(between(profiles, initial)),
+            "between widths": mean(between(profiles, narrow.profiles(pca))),
+            "between architectures": mean(between(profiles, other.profiles(pca))),
+            "between losses": mean(between(updates, squared.profiles(pca, subtract=True))),
+            "root of variances": mean(pearson(profiles, root.expand_as(profiles))),
+            "root of variances with updates": mean(pearson(updates, root.expand_as(updates))),
+            "unrelated profiles": 2 * null_spread(profiles.shape[1]),
+            "place of the peak": float(profiles.mean(0).argmax() + 1) / profiles.shape[1],
+            "first component": float(profiles.mean(0).argmax() == 0),
+            "middle third": mean(thirds[1]),
+            "last third": mean(thirds[2]),
+            "middle over last third of the initial": mean(initial_thirds[1]) / mean(initial_thirds[2]),
+            "early over late components of the update": mean(updates[:, 1:14]) / mean(updates[:, 19:27]),
+            "training accuracy": base.fitted,
+            "training accuracy with MSE": squared.fitted,
+            "movement": base.moved,
+            "profiles": profiles,
+            "initial profiles": initial,
+            "root profile": root / root.max() * profiles.max(),
+        }
 
-    @staticmethod
-    def figure(result: ConsistencyResult) -> Figure:
-        """Show the profiles with start and root of the variances."""
-        root = result.root / result.root.max() * result.profiles.max()
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw the profiles with those of the initial networks and the root of the variances."""
+        roles = {"profiles": "trained", "initial profiles": "initial"}
         return curves(
             [
-                Curve(name="trained", values=result.profiles),
-                Curve(name="initial", values=result.starts, role="initial"),
-                Curve(name="root of patch variances (scaled)", values=root[None], role="null"),
+                *(
+                    Curve(name=n, values=torch.cat(evidence.arrays[n]), role=role)
+                    for n, role in roles.items()
+                ),
+                Curve(
+                    name="root of patch variances (scaled)",
+                    values=torch.stack(evidence.arrays["root profile"]),
+                    role="null",
+                ),
             ],
             title="Profiles of networks from different seeds",
-            alt="Trained profiles nearly coincide and rise above their flat start",
+            alt="Trained profiles nearly coincide and rise above the flat initial ones",
             x="patch component",
             y="energy",
         )
 
-    rules = {
-        "profile.table1.seeds": Rule(
-            measured=lambda r: {"mean": float(r.seeds.mean()), "min": float(r.seeds.min())},
-            spread=lambda r: {"over pairs": sd(r.seeds)},
-            null=lambda r: {
-                "without first component": float(r.seeds_without_first.mean()),
-                "with root of variances": float(r.root_variance.mean()),
-                "update only": float(r.seeds_update.mean()),
-                "update with root of variances": float(r.root_variance_update.mean()),
-            },
-            reproduced=lambda r: r.seeds.mean() >= 0.95 and r.seeds.min() >= 0.9,
-            partly=lambda r: r.seeds.mean() >= 0.85 and r.seeds_update.mean() >= 0.95,
+    rules = (
+        Rule(
+            claim="profile.table1.seeds",
+            effect=value("between seeds") >= 0.95,
+            reduced=value("between seeds") >= 0.85,
+            null=value("between seeds") > ROOT,
+            requires=TRAINED,
         ),
-        "profile.table1.init": Rule(
-            measured=lambda r: {"mean": float(r.initial.mean()), "largest": float(r.initial.abs().max())},
-            spread=lambda r: {"over pairs": sd(r.initial)},
-            null=lambda r: {"two sd of unrelated profiles": 2 * null_spread(r.profiles.shape[1])},
-            reproduced=lambda r: (
-                abs(r.initial.mean()) < 0.2 and r.initial.abs().max() < 2 * null_spread(r.profiles.shape[1])
-            ),
-            partly=lambda r: r.initial.abs().max() < 0.4 and r.seeds.mean() > 0.85,
+        Rule(
+            claim="profile.table1.init",
+            effect=within(value("with initial"), 0, tolerance=0.2),
+            reduced=abs(value("with initial")) < 0.4,
+            null=value("between seeds") > abs(value("with initial")) + value("unrelated profiles"),
+            requires=TRAINED,
+            note="The null asks that trained networks agree with each other by more than chance allows two profiles.",
         ),
-        "profile.table1.width": Rule(
-            measured=lambda r: {"mean": float(r.width.mean()), "min": float(r.width.min())},
-            spread=lambda r: {"over pairs": sd(r.width)},
-            null=lambda r: {"with root of variances": float(r.root_variance.mean())},
-            reproduced=lambda r: r.width.mean() >= 0.95,
-            partly=lambda r: r.width.mean() >= 0.85,
+        Rule(
+            claim="profile.table1.width",
+            effect=value("between widths") >= 0.95,
+            reduced=value("between widths") >= 0.85,
+            null=value("between widths") > ROOT,
+            requires=TRAINED,
         ),
-        "profile.table1.arch": Rule(
-            measured=lambda r: {"mean": float(r.architecture.mean()), "min": float(r.architecture.min())},
-            spread=lambda r: {"over pairs": sd(r.architecture)},
-            null=lambda r: {"with root of variances": float(r.root_variance.mean())},
-            reproduced=lambda r: r.architecture.mean() >= 0.9,
-            partly=lambda r: r.architecture.mean() >= 0.85,
+        Rule(
+            claim="profile.table1.arch",
+            effect=value("between architectures") >= 0.9,
+            reduced=value("between architectures") >= 0.85,
+            null=value("between architectures") > ROOT,
+            requires=TRAINED,
             note="At desk scale three against four convolutions, each with seeds of its own.",
         ),
-        "profile.fig2.bandpass": Rule(
-            measured=lambda r: {
-                "peak component": float(_peak(r)),
-                "middle third": _thirds(r.profiles)[1],
-                "last third": _thirds(r.profiles)[2],
-            },
-            null=lambda r: {
-                "initial, middle third": _thirds(r.starts)[1],
-                "initial, last third": _thirds(r.starts)[2],
-            },
-            reproduced=lambda r: (
-                1 < _peak(r) <= 2 * r.profiles.shape[1] / 3
-                and _thirds(r.profiles)[1] > _thirds(r.profiles)[2]
+        Rule(
+            claim="profile.fig2.bandpass",
+            effect=all_of(
+                value("first component") < 0.5,
+                value("place of the peak") <= 2 / 3,
+                value("middle third") > value("last third"),
             ),
-            partly=lambda r: bool(r.updates[:, 1:14].mean() > r.updates[:, 19:27].mean()),
+            reduced=value("middle third") > value("last third"),
+            null=value("middle third") / value("last third") > value("middle over last third of the initial"),
+            requires=TRAINED,
+            change=Change(
+                "the weaker rule spoke of the update of the weights instead of the profile of the claim"
+            ),
         ),
-        "profile.b2.cifar": Rule(
-            measured=lambda r: {"difference": float(r.seeds.mean() - r.initial.mean())},
-            spread=lambda r: {"trained pairs": sd(r.seeds), "with init": sd(r.initial)},
-            null=lambda r: {"two sd of unrelated profiles": 2 * null_spread(r.profiles.shape[1])},
-            reproduced=lambda r: r.seeds.mean() - r.initial.mean() > 0.4,
-            partly=lambda r: r.seeds.mean() - r.initial.mean() > 0.4,
+        Rule(
+            claim="profile.b2.cifar",
+            effect=value("between seeds") - value("with initial") > 0.4,
+            reduced=value("between seeds") - value("with initial") > 0.2,
+            null=value("between seeds") - value("with initial") > value("unrelated profiles"),
+            requires=TRAINED,
             note="Our own networks stand in for the public pretrained ones.",
+            change=Change("the weaker rule equalled the published one"),
         ),
-        "profile.table4.loss": Rule(
-            measured=lambda r: {"mean": float(r.loss_update.mean()), "MSE accuracy": r.mse_accuracy},
-            spread=lambda r: {"over pairs": sd(r.loss_update)},
-            null=lambda r: {"update with root of variances": float(r.root_variance_update.mean())},
-            reproduced=lambda r: abs(r.loss_update.mean() - 0.96) <= 0.05,
-            partly=lambda r: r.loss_update.mean() > 0.6,
+        Rule(
+            claim="profile.table4.loss",
+            effect=within(value("between losses"), 0.96, tolerance=0.05),
+            reduced=value("between losses") > 0.6,
+            null=value("between losses") > value("root of variances with updates"),
+            requires=all_of(TRAINED, value("training accuracy with MSE") > 0.8),
             note="CIFAR-10 only.",
         ),
-    }
+    )

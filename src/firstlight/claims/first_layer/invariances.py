@@ -3,35 +3,26 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.quantities import highest, value
+from firstlight.claims.rules import NoNull, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import pearson
 from firstlight.measures.first_layer import energy_profile
 
-
-@dataclass(frozen=True, kw_only=True)
-class InvarianceResult(Result):
-    """Largest deviations found."""
-
-    scaling: float
-    permutation: float
-    mixing: float
-    diagonal: float
-    profile: Float[Tensor, " d"]
+IDENTITY = NoNull("an algebraic identity: nothing but an error could break it")
 
 
-@study("profile.invariance", "profile.cnfm_diagonal")
-class Invariances:
+@study
+class Invariances(Study):
     """Is a profile blind to scale, order and rotation of the filters, and is it a diagonal of the feature matrix?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Random filters over random patches."""
 
         filters: int = 64
         dimension: int = 27  # a 3 x 3 colour patch
@@ -39,8 +30,8 @@ class Invariances:
 
     scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
-    @staticmethod
-    def run(cfg: Config) -> InvarianceResult:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Draw filters and a basis, transform, compare."""
         generator = generator_from("invariances", cfg.seed)
 
@@ -52,36 +43,19 @@ class Invariances:
         mixer = torch.linalg.qr(draw(cfg.filters, cfg.filters)).Q
         order = torch.randperm(cfg.filters, generator=generator)
         profile = energy_profile(a, basis)
-
-        def deviation(changed: Tensor) -> float:
-            return abs(1 - float(pearson(profile, energy_profile(changed, basis))))
-
+        changed = {"scaling": 7.3 * a, "permutation": a[order], "mixing": mixer @ a}
+        deviations = [
+            abs(1 - float(pearson(profile, energy_profile(other, basis)))) for other in changed.values()
+        ]
         diagonal = (basis.mT @ a.mT @ a @ basis).diagonal()
-        return InvarianceResult(
-            scaling=deviation(7.3 * a),
-            permutation=deviation(a[order]),
-            mixing=deviation(mixer @ a),
-            diagonal=float((profile.square() - diagonal).abs().max()),
-            profile=profile,
-        )
+        return {
+            "change of the correlation": by(changed, deviations),
+            "deviation from the diagonal": float((profile.square() - diagonal).abs().max()),
+        }
 
-    @staticmethod
-    def figure(result: InvarianceResult) -> Figure:
-        """Show the profile whose transforms all coincide."""
-        return curves(
-            [Curve(name="profile of random filters", values=result.profile[None], role="initial")],
-            title="A profile that scaling, reordering and mixing leave unchanged",
-            alt="A nearly flat curve",
-            x="component",
-            y="energy",
-        )
-
-    rules = {
-        "profile.invariance": Rule(
-            measured=lambda r: {"scaling": r.scaling, "permutation": r.permutation, "mixing": r.mixing},
-            reproduced=lambda r: max(r.scaling, r.permutation, r.mixing) < 1e-12,
+    rules = (
+        Rule(claim="profile.invariance", effect=highest("change of the correlation") < 1e-12, null=IDENTITY),
+        Rule(
+            claim="profile.cnfm_diagonal", effect=value("deviation from the diagonal") < 1e-10, null=IDENTITY
         ),
-        "profile.cnfm_diagonal": Rule(
-            measured=lambda r: {"largest deviation": r.diagonal}, reproduced=lambda r: r.diagonal < 1e-10
-        ),
-    }
+    )

@@ -4,39 +4,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Evidence, Measured, by
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import NoNull, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls
 
-
-@dataclass(frozen=True, kw_only=True)
-class ClosedFormResult(Result):
-    """Relative errors of the closed forms."""
-
-    spectral: float
-    regulariser: float
-    optimum_gradient: float
-    optimum_excess: float
-    commuting: float
-    generic_early: float
-    generic_late: float
-    printed: float
-    label_blind: float
-    steps: tuple[int, ...]
-    distance: Float[Tensor, " t"]
-
-
 Draw = Callable[..., Tensor]
 
 
-def _iterate(k: Tensor, y: Tensor, *, rate: float, steps: int, start: Tensor | None = None) -> Tensor:
-    w = torch.zeros(k.shape[1], dtype=torch.float64) if start is None else start.clone()
+def _iterate(k: Tensor, y: Tensor, *, rate: float, steps: int, initial: Tensor | None = None) -> Tensor:
+    w = torch.zeros(k.shape[1], dtype=torch.float64) if initial is None else initial.clone()
     for _ in range(steps):
         w = w - rate * k.mT @ (k @ w - y)
     return w
@@ -46,27 +30,24 @@ def _error(a: Tensor, b: Tensor) -> float:
     return float((a - b).norm() / b.norm())
 
 
-@study(
-    "linear.thm41.optimal",
-    "linear.thm42.spectral",
-    "linear.thm42.lambda",
-    "linear.AB_form",
-    "linear.label_blind_limit",
-)
-class LinearClosedForms:
+EXACT = NoNull("a theorem, compared with gradient descent that was iterated")
+
+
+@study
+class LinearClosedForms(Study):
     """Do the closed forms equal gradient descent on least squares, and where does the printed one fail?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Random matrices of full and of low rank."""
 
         steps: tuple[int, ...] = (1, 10, 100, 1000, 3000)
         seed: int = 0
 
     scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
-    @staticmethod
-    def run(cfg: Config) -> ClosedFormResult:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Compare on random matrices, full and low rank."""
         generator = generator_from("closed forms", cfg.seed)
 
@@ -75,14 +56,14 @@ class LinearClosedForms:
 
         errors, distance = [], []
         for n in (40, 15):
-            k, y, start = draw(n, 27), draw(n), draw(27)
+            k, y, initial = draw(n, 27), draw(n), draw(27)
             spectral = ls.spectrum(k)
             rate = 0.9 / spectral.largest
             best = ls.optimal_weights(spectral, y)
             for steps in cfg.steps:
-                for begin in (None, start):
+                for begin in (None, initial):
                     closed = ls.weights(spectral, y, rate=rate, steps=steps, initial=begin)
-                    errors.append(_error(closed, _iterate(k, y, rate=rate, steps=steps, start=begin)))
+                    errors.append(_error(closed, _iterate(k, y, rate=rate, steps=steps, initial=begin)))
                 if n == 40:
                     distance.append(_error(ls.weights(spectral, y, rate=rate, steps=steps), best))
 
@@ -97,59 +78,61 @@ class LinearClosedForms:
         loss = (k @ best - y).square().sum()
         others = [(k @ (best + 0.1 * draw(12)) - y).square().sum() for _ in range(20)]
         commuting, early, late, printed = _diagonal_form_errors(draw)
-        return ClosedFormResult(
-            spectral=max(errors),
-            regulariser=max(ridge),
-            optimum_gradient=float((k.mT @ (k @ best - y)).abs().max()),
-            optimum_excess=float(min(others) - loss),
-            commuting=commuting,
-            generic_early=early,
-            generic_late=late,
-            printed=printed,
-            label_blind=_label_blind_error(draw),
-            steps=cfg.steps,
-            distance=torch.tensor(distance),
-        )
+        return {
+            "error of the spectral form": max(errors),
+            "error of the regularised form": max(ridge),
+            "gradient at the optimum": float((k.mT @ (k @ best - y)).abs().max()),
+            "smallest excess loss": float(min(others) - loss),
+            "error where the mean is an eigenvector": commuting,
+            "error after 3 steps": early,
+            "error after 30 steps": late,
+            "error as printed": printed,
+            "error of the label-blind limit": _label_blind_error(draw),
+            "distance to the optimum": by(cfg.steps, distance),
+        }
 
-    @staticmethod
-    def figure(result: ClosedFormResult) -> Figure:
-        """Show how gradient descent nears the optimum."""
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw how gradient descent nears the optimum."""
         return curves(
-            [Curve(name="distance to the optimum", values=result.distance[None], role="theory")],
+            [
+                Curve(
+                    name="distance to the optimum",
+                    values=evidence.table("distance to the optimum"),
+                    role="theory",
+                )
+            ],
             title="Gradient descent in closed form",
             alt="The relative distance to the least-squares optimum falls with the number of steps",
             x="step",
             y="relative distance",
-            at=result.steps,
+            at=[float(point) for point in evidence.points("distance to the optimum")],
             log_x=True,
             log_y=True,
         )
 
-    rules = {
-        "linear.thm41.optimal": Rule(
-            measured=lambda r: {"gradient": r.optimum_gradient, "smallest excess loss": r.optimum_excess},
-            reproduced=lambda r: r.optimum_gradient < 1e-9 and r.optimum_excess >= 0,
+    rules = (
+        Rule(
+            claim="linear.thm41.optimal",
+            effect=all_of(value("gradient at the optimum") < 1e-9, value("smallest excess loss") >= 0),
+            null=EXACT,
         ),
-        "linear.thm42.spectral": Rule(
-            measured=lambda r: {"relative error": r.spectral}, reproduced=lambda r: r.spectral < 1e-9
-        ),
-        "linear.thm42.lambda": Rule(
-            measured=lambda r: {"relative error": r.regulariser}, reproduced=lambda r: r.regulariser < 1e-9
-        ),
-        "linear.AB_form": Rule(
-            measured=lambda r: {
-                "commuting": r.commuting,
-                "generic, 3 steps": r.generic_early,
-                "generic, 30 steps": r.generic_late,
-                "as printed": r.printed,
-            },
-            reproduced=lambda r: r.commuting < 1e-9 and r.generic_early < 0.05,
+        Rule(claim="linear.thm42.spectral", effect=value("error of the spectral form") < 1e-9, null=EXACT),
+        Rule(claim="linear.thm42.lambda", effect=value("error of the regularised form") < 1e-9, null=EXACT),
+        Rule(
+            claim="linear.AB_form",
+            effect=all_of(
+                value("error where the mean is an eigenvector") < 1e-9, value("error after 3 steps") < 0.05
+            ),
+            null=value("error as printed") > value("error where the mean is an eigenvector"),
             note="The paper claims it exact in general; it is exact only if the mean patch is an eigenvector.",
         ),
-        "linear.label_blind_limit": Rule(
-            measured=lambda r: {"largest deviation": r.label_blind}, reproduced=lambda r: r.label_blind < 1e-9
+        Rule(
+            claim="linear.label_blind_limit",
+            effect=value("error of the label-blind limit") < 1e-9,
+            null=EXACT,
         ),
-    }
+    )
 
 
 def _diagonal_form_errors(draw: Draw) -> tuple[float, float, float, float]:
@@ -164,17 +147,17 @@ def _diagonal_form_errors(draw: Draw) -> tuple[float, float, float, float]:
             w = w - rate * (gram @ w - moment)
         return w
 
-    found = []
+    errors = []
     generic = draw(8)
     for mean, steps in ((eigen, 30), (generic, 3), (generic, 30)):
         rate = 0.9 / float(scatter.max() + mean.square().sum())
         form = theory.diagonal_form(scatter, mean, moment, rate=rate, steps=steps)
-        found.append(_error(form, truth(mean, rate, steps)))
+        errors.append(_error(form, truth(mean, rate, steps)))
     rate = 0.9 / float(scatter.max() + eigen.square().sum())
     a = ls.filter_function(scatter, rate=rate, steps=30)
     b = ls.filter_function(scatter + eigen.square().sum(), rate=rate, steps=30)
     printed = a * moment + (b / eigen.square().sum() - a) * eigen * (eigen @ moment)  # E-07
-    commuting, early, late = found
+    commuting, early, late = errors
     return commuting, early, late, _error(printed, truth(eigen, rate, 30))
 
 

@@ -3,64 +3,45 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import NoNull, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
 from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls
 
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectationResult(Result):
-    """Relative deviations of Monte-Carlo means from the formulas."""
-
-    finite_width: float
-    infinite_width: float
-    equal_means: float
-    direction: float
-    bernoulli: float
-    signs: float
-    shuffled: float
-    sampled: Float[Tensor, " d"]
-    predicted: Float[Tensor, " d"]
+EXACT = NoNull("a formula, compared with the mean over many draws")
 
 
-@study(
-    "linear.thmA3.finiteM",
-    "linear.thmA4.expectation",
-    "linear.thmA5.direction",
-    "linear.random_label_variance",
-    "linear.shuffled_label_variance",
-)
-class LinearExpectations:
+@study
+class LinearExpectations(Study):
     """Do the expected profiles over initial filters and over random labels follow the formulas?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Draws enough for errors of a few per mille."""
 
-        init_draws: int = 40_000
+        initial_draws: int = 40_000
         label_draws: int = 200_000
         permutations: int = 60_000
         seed: int = 0
 
     scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
-    @staticmethod
-    def run(cfg: Config) -> ExpectationResult:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Draw, average, compare."""
         generator = generator_from("expectations", cfg.seed)
-        finite, infinite = _width_errors(cfg.init_draws, generator)
+        finite, infinite = _width_errors(cfg.initial_draws, generator)
         k = torch.randn(40, 9, generator=generator, dtype=torch.float64) + 0.5
         spectral = ls.spectrum(k)
         rate, steps = 0.5 / spectral.largest, 30
 
         coin = torch.bernoulli(torch.full((40, cfg.label_draws), 0.5), generator=generator).double()
-        errors, sampled, predicted = {}, None, None
+        errors = {}
         for coding, labels in (
             (theory.LabelCoding.BERNOULLI, coin),
             (theory.LabelCoding.SIGNS, 2 * coin - 1),
@@ -68,7 +49,6 @@ class LinearExpectations:
             squares = ls.weights(spectral, labels, rate=rate, steps=steps).square().mean(1)
             moments = theory.random_label_moments(spectral, rate=rate, steps=steps, coding=coding)
             errors[coding] = float((squares / moments.squared_profile - 1).abs().max())
-            sampled, predicted = squares, moments.squared_profile
 
         small = k[:30, :6]
         spectral_small = ls.spectrum(small)
@@ -79,54 +59,35 @@ class LinearExpectations:
             spectral_small, rate=rate, steps=steps, coding=theory.LabelCoding.SHUFFLED
         )
         shuffled = float((torch.cov(weights) - moments.covariance).norm() / moments.covariance.norm())
-        assert sampled is not None and predicted is not None  # noqa: PT018
-        return ExpectationResult(
-            finite_width=finite,
-            infinite_width=infinite,
-            equal_means=_equal_means_error(generator),
-            direction=_direction_error(generator),
-            bernoulli=errors[theory.LabelCoding.BERNOULLI],
-            signs=errors[theory.LabelCoding.SIGNS],
-            shuffled=shuffled,
-            sampled=sampled,
-            predicted=predicted,
-        )
+        return {
+            "error at finite width": finite,
+            "error of the infinite width": infinite,
+            "error with equal means": _equal_means_error(generator),
+            "error of the direction": _direction_error(generator),
+            "error with 0/1 labels": errors[theory.LabelCoding.BERNOULLI],
+            "error with signs": errors[theory.LabelCoding.SIGNS],
+            "error with shuffled labels": shuffled,
+        }
 
-    @staticmethod
-    def figure(result: ExpectationResult) -> Figure:
-        """Show the profile under random signs, drawn and predicted."""
-        return curves(
-            [
-                Curve(name="mean over random labels", values=result.sampled[None], role="random labels"),
-                Curve(name="formula", values=result.predicted[None], role="theory"),
-            ],
-            title="Expected squared weights under random labels",
-            alt="Two curves that coincide",
-            x="coordinate",
-            y="squared weight",
-        )
-
-    rules = {
-        "linear.thmA3.finiteM": Rule(
-            measured=lambda r: {"relative deviation": r.finite_width},
-            reproduced=lambda r: r.finite_width < 0.02,
-            null=lambda r: {"paper's infinite width": r.infinite_width},
+    rules = (
+        Rule(
+            claim="linear.thmA3.finiteM",
+            effect=value("error at finite width") < 0.02,
+            null=value("error of the infinite width") > value("error at finite width"),
         ),
-        "linear.thmA4.expectation": Rule(
-            measured=lambda r: {"largest deviation": r.equal_means},
-            reproduced=lambda r: r.equal_means < 1e-10,
+        Rule(claim="linear.thmA4.expectation", effect=value("error with equal means") < 1e-10, null=EXACT),
+        Rule(claim="linear.thmA5.direction", effect=value("error of the direction") < 1e-10, null=EXACT),
+        Rule(
+            claim="linear.random_label_variance",
+            effect=all_of(value("error with 0/1 labels") < 0.02, value("error with signs") < 0.02),
+            null=EXACT,
         ),
-        "linear.thmA5.direction": Rule(
-            measured=lambda r: {"relative error": r.direction}, reproduced=lambda r: r.direction < 1e-10
+        Rule(
+            claim="linear.shuffled_label_variance",
+            effect=value("error with shuffled labels") < 0.02,
+            null=EXACT,
         ),
-        "linear.random_label_variance": Rule(
-            measured=lambda r: {"0/1 labels": r.bernoulli, "signs": r.signs},
-            reproduced=lambda r: max(r.bernoulli, r.signs) < 0.02,
-        ),
-        "linear.shuffled_label_variance": Rule(
-            measured=lambda r: {"relative error": r.shuffled}, reproduced=lambda r: r.shuffled < 0.02
-        ),
-    }
+    )
 
 
 def _width_errors(draws: int, generator: torch.Generator) -> tuple[float, float]:
@@ -152,12 +113,12 @@ def _equal_means_error(generator: torch.Generator) -> float:
     y = (torch.arange(40) < 20).double()
     spectral = ls.spectrum(k)
     rate = 0.9 / spectral.largest
-    found = [float((k.mT @ y - 0.5 * k.sum(0)).abs().max())]
+    errors = [float((k.mT @ y - 0.5 * k.sum(0)).abs().max())]
     for steps in (1, 10, 1000):
         true = ls.weights(spectral, y, rate=rate, steps=steps)
         random = theory.random_label_moments(spectral, rate=rate, steps=steps).mean
-        found.append(float((true - random).abs().max()))
-    return max(found)
+        errors.append(float((true - random).abs().max()))
+    return max(errors)
 
 
 def _direction_error(generator: torch.Generator) -> float:

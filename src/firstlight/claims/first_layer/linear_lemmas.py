@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import NoNull, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PatchGeometry, mean_patches
 from firstlight.measures.first_layer import energy_profile
 from firstlight.models import build
@@ -17,28 +18,16 @@ from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls
 from firstlight.training import Recipe, train
 
-
-@dataclass(frozen=True, kw_only=True)
-class LemmaResult(Result):
-    """Largest deviations between the trained network and the statements."""
-
-    output: float
-    gradient_spread: float
-    covariance_change: float
-    mean_filter: float
-    closed_form: float
-    profile: float
-    moved: float
-    energies: Float[Tensor, "two d"]
+EXACT = NoNull("a theorem, compared with a network that was trained step by step")
 
 
-@study("linear.lemmaA1", "linear.lemmaA2", "linear.eta_eff", "linear.thmA3.profile")
-class LinearLemmas:
+@study
+class LinearLemmas(Study):
     """Is the linear CNN regression on average patches, with filters that move rigidly?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """A network small enough to be trained in float64 in a second."""
 
         images: int = 12
         height: int = 10
@@ -50,8 +39,8 @@ class LinearLemmas:
 
     scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
 
-    @staticmethod
-    def run(cfg: Config) -> LemmaResult:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Train the network for real, in float64, and compare."""
         generator = generator_from("lemmas", cfg.seed)
         x = torch.rand(cfg.images, 3, cfg.height, cfg.width, generator=generator, dtype=torch.float64)
@@ -62,8 +51,8 @@ class LinearLemmas:
         model.readout = readout  # built in single precision, where 1/5 is not 1/5
         conv = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
         k = mean_patches(x, PatchGeometry.of(conv))
-        start = conv.weight.detach().flatten(1).clone()
-        output = (model(x).detach()[:, 0] - k @ start.mean(0)).abs().max()
+        initial = conv.weight.detach().flatten(1).clone()
+        output = (model(x).detach()[:, 0] - k @ initial.mean(0)).abs().max()
 
         loss = (model(x) - y).square().mean()
         (gradient,) = torch.autograd.grad(loss, conv.weight)
@@ -73,49 +62,38 @@ class LinearLemmas:
         train(model, x, y, recipe, show=False)
         end = conv.weight.detach().flatten(1)
         rate = theory.effective_rate(cfg.lr, readout=readout, n=cfg.images, loss="mse")
-        closed = ls.weights(ls.spectrum(k), y[:, 0], rate=rate, steps=cfg.steps, initial=start.mean(0))
-        filters = theory.filters_at(k, y[:, 0], initial=start, readout=readout, rate=rate, steps=cfg.steps)
+        closed = ls.weights(ls.spectrum(k), y[:, 0], rate=rate, steps=cfg.steps, initial=initial.mean(0))
+        filters = theory.filters_at(k, y[:, 0], initial=initial, readout=readout, rate=rate, steps=cfg.steps)
         eye = torch.eye(k.shape[1], dtype=torch.float64)
         profile = energy_profile(end, eye)
-        parts = end.mean(0).square() + start.var(0, correction=0)
-        return LemmaResult(
-            output=float(output),
-            gradient_spread=float(spread),
-            covariance_change=float((torch.cov(end.mT) - torch.cov(start.mT)).abs().max()),
-            mean_filter=float((end.mean(0) - closed).abs().max()),
-            closed_form=float((end - filters).abs().max()),
-            profile=float((profile.square() / cfg.filters - parts).abs().max()),
-            moved=float((end - start).norm() / start.norm()),
-            energies=torch.stack([energy_profile(start, eye), profile]),
-        )
+        parts = end.mean(0).square() + initial.var(0, correction=0)
+        return {
+            "deviation of the output": float(output),
+            "deviation between gradients": float(spread),
+            "change of the covariance": float((torch.cov(end.mT) - torch.cov(initial.mT)).abs().max()),
+            "deviation of the mean filter": float((end.mean(0) - closed).abs().max()),
+            "deviation of all filters": float((end - filters).abs().max()),
+            "deviation of the profile": float((profile.square() / cfg.filters - parts).abs().max()),
+            "movement": float((end - initial).norm() / initial.norm()),
+        }
 
-    @staticmethod
-    def figure(result: LemmaResult) -> Figure:
-        """Show the profile before and after."""
-        return curves(
-            [
-                Curve(name="trained", values=result.energies[1:]),
-                Curve(name="initial", values=result.energies[:1], role="initial"),
-            ],
-            title="Profile of a linear CNN before and after training",
-            alt="Two curves over 27 pixel coordinates",
-            x="patch coordinate",
-            y="energy",
-        )
-
-    rules = {
-        "linear.lemmaA1": Rule(
-            measured=lambda r: {"largest deviation": r.output}, reproduced=lambda r: r.output < 1e-10
+    rules = (
+        Rule(claim="linear.lemmaA1", effect=value("deviation of the output") < 1e-10, null=EXACT),
+        Rule(
+            claim="linear.lemmaA2",
+            effect=all_of(
+                value("deviation between gradients") < 1e-8,
+                value("change of the covariance") < 1e-10,
+                value("movement") > 0.01,
+            ),
+            null=EXACT,
         ),
-        "linear.lemmaA2": Rule(
-            measured=lambda r: {"gradient": r.gradient_spread, "covariance": r.covariance_change},
-            reproduced=lambda r: r.gradient_spread < 1e-8 and r.covariance_change < 1e-10 and r.moved > 0.01,
+        Rule(
+            claim="linear.eta_eff",
+            effect=all_of(
+                value("deviation of the mean filter") < 1e-10, value("deviation of all filters") < 1e-10
+            ),
+            null=EXACT,
         ),
-        "linear.eta_eff": Rule(
-            measured=lambda r: {"mean filter": r.mean_filter, "all filters": r.closed_form},
-            reproduced=lambda r: max(r.mean_filter, r.closed_form) < 1e-10,
-        ),
-        "linear.thmA3.profile": Rule(
-            measured=lambda r: {"largest deviation": r.profile}, reproduced=lambda r: r.profile < 1e-10
-        ),
-    }
+        Rule(claim="linear.thmA3.profile", effect=value("deviation of the profile") < 1e-10, null=EXACT),
+    )

@@ -1,94 +1,71 @@
 """Study of a two-layer network of which only the bottom is trained."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from jaxtyping import Float
-from torch import Tensor
-
-from firstlight.claims.identity.support import (
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.identity.common import (
     DESK_FCN,
     PAPER_FCN,
     SMOKE_FCN,
     constant_at_zero,
-    grid,
-    numbers,
-    sd,
-    varied,
+    trained,
 )
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.figures import Curve, Figure, curves
+from firstlight.claims.quantities import highest, value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import Study, study
 from firstlight.insights import IdentityTask
 
-
-@dataclass(frozen=True, kw_only=True)
-class BottomOnlyResult(Result):
-    """Cosine to the constant at rho = 0, and the loss, one entry per seed."""
-
-    both: Float[Tensor, " seeds"]
-    bottom: Float[Tensor, " seeds"]
-    both_loss: Float[Tensor, " seeds"]
-    bottom_loss: Float[Tensor, " seeds"]
+TWO_LAYERS = replace(DESK_FCN, depth=2, stop_below=1e-3)
+GAP = "gain of the constant from training both layers"
 
 
-@study("id.fig12.bottom_only")
-class BottomOnly:
+@study
+class BottomOnly(Study):
     """Does training only the bottom of two layers leave noise where training both leans to the constant?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Two layers of several widths, trained both ways from the same weights."""
 
-        base: IdentityTask = DESK_FCN
-        bottom_lr: float = 0.1  # the bottom alone learns slowly
-        bottom_steps: int = 600
-        n_seeds: int = 2
+        base: IdentityTask = TWO_LAYERS
+        widths: tuple[int, ...] = (2048, 16_384)
+        bottom_lr: float = 1.0  # the bottom alone learns slowly
+        bottom_steps: int = 500
         seed: int = 0
 
     scales = {
-        "smoke": Config(base=SMOKE_FCN, bottom_steps=4),
+        "smoke": Config(base=replace(SMOKE_FCN, depth=2), widths=(16, 32), bottom_steps=4),
         "desk": Config(),
-        "paper": Config(base=PAPER_FCN, bottom_lr=0.01, bottom_steps=2_000_000, n_seeds=3),
+        "paper": Config(base=replace(PAPER_FCN, depth=2), bottom_lr=0.01, bottom_steps=2_000_000),
     }
+    unit = "cosine at rho = 0, or loss"
+    rules = (
+        Rule(
+            claim="id.fig12.bottom_only",
+            effect=value(GAP, at=16_384) > 0.2,
+            null=value("constant with both layers trained", at=16_384) > value("initial constant", at=16_384),
+            requires=highest("loss", over=("both layers 16384", "bottom only 16384")) < 0.01,
+            note="judged at 16384 units only: with 2048 the bottom layer alone cannot fit, since units that are "
+            "off for the one image stay off and the rest are too few to span it with positive weights",
+            change=Change("the bottom layer alone had not fitted: its loss was 0.37"),
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> BottomOnlyResult:
-        """Train both ways from the same weights."""
-        seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
-        changes = {"depth": 2, "frozen": ("fc2",), "lr": cfg.bottom_lr, "steps": cfg.bottom_steps}
-        rows = [
-            [varied(cfg.base, s, depth=2) for s in seeds],
-            [varied(cfg.base, s, **changes) for s in seeds],
-        ]
-        runs = grid(rows, label="bottom only")
-        cosines, losses = numbers(runs, constant_at_zero), numbers(runs, lambda f: f.loss)
-        return BottomOnlyResult(
-            both=cosines[0], bottom=cosines[1], both_loss=losses[0], bottom_loss=losses[1]
-        )
-
-    @staticmethod
-    def figure(result: BottomOnlyResult) -> Figure:
-        """Both, seed by seed."""
-        return curves(
-            [
-                Curve(name="both layers", values=result.both[None]),
-                Curve(name="bottom only", values=result.bottom[None], role="other"),
-            ],
-            title="Two layers, one or both trained",
-            alt="Networks with both layers trained lie above",
-            x="seed",
-            y="cosine to the constant at rho = 0",
-        )
-
-    rules = {
-        "id.fig12.bottom_only": Rule(
-            measured=lambda r: {
-                "both layers": float(r.both.mean()),
-                "bottom only": float(r.bottom.mean()),
-                "loss, bottom only": float(r.bottom_loss.mean()),
-            },
-            spread=lambda r: {"both layers": sd(r.both), "bottom only": sd(r.bottom)},
-            reproduced=lambda r: float(r.both.mean()) > float(r.bottom.mean()) + 0.2,
-            partly=lambda r: float(r.both.mean()) > float(r.bottom.mean()) + 0.2,
-        )
-    }
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train both ways at every width."""
+        both = [replace(cfg.base, seed=cfg.seed, width=width) for width in cfg.widths]
+        changes: dict[str, Any] = {"frozen": ("fc2",), "lr": cfg.bottom_lr, "steps": cfg.bottom_steps}
+        networks = trained([*both, *(replace(task, **changes) for task in both)], label="Bottom only")
+        n = len(both)
+        after = [constant_at_zero(network.after) for network in networks]
+        losses = [network.after.loss for network in networks]
+        labels = [f"{ways} {w}" for ways in ("both layers", "bottom only") for w in cfg.widths]
+        return {
+            "constant with both layers trained": by(cfg.widths, after[:n]),
+            "constant with the bottom trained": by(cfg.widths, after[n:]),
+            GAP: by(cfg.widths, [a - b for a, b in zip(after[:n], after[n:], strict=True)]),
+            "initial constant": by(cfg.widths, [constant_at_zero(net.before) for net in networks[:n]]),
+            "loss": by(labels, losses),
+        }

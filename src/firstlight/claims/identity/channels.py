@@ -1,128 +1,95 @@
 """Study of the number of channels: too few, and very many."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxtyping import Float
-from torch import Tensor
-
-from firstlight.claims.identity.support import (
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured
+from firstlight.claims.identity.common import (
     DESK,
     DESK_28,
     PAPER,
     SMOKE,
     constant_on_unseen,
-    grid,
     identity_on_unseen,
-    numbers,
-    sd,
-    varied,
+    read_all,
+    trained,
+    with_initial,
 )
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.figures import Curve, Figure, curves
+from firstlight.claims.quantities import Quantity, highest, value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import Study, study
 from firstlight.insights import IdentityTask
 
-
-@dataclass(frozen=True, kw_only=True)
-class ChannelsResult(Result):
-    """Pearson on unseen images with few, usual and many channels."""
-
-    few: Float[Tensor, " seeds"]
-    usual: Float[Tensor, " seeds"]
-    few_deep_loss: Float[Tensor, " two"]
-    usual_small: Float[Tensor, " two"]
-    many: Float[Tensor, " two"]
-    many_deep_constant: float
-    many_deep_identity: float
+FEW, USUAL, MANY = "few channels", "usual channels", "many channels"
+FEW_DEEP, MANY_DEEP = "few channels in a deep network", "many channels in a deep network"
 
 
-@study("id.fig10.channels_few", "id.fig10.channels_many")
-class Channels:
+def _identity(network: str, when: str = "") -> Quantity:
+    return value(f"{when}identity", at=network)
+
+
+@study
+class Channels(Study):
     """Are three channels too few, and do very many spoil or rescue anything?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Five layers with few, usual and many channels, and deep networks with few and with many."""
 
-        base: IdentityTask = DESK_28  # for few channels, 5 layers
-        small: IdentityTask = DESK  # for many channels
+        base: IdentityTask = DESK_28
+        deep: IdentityTask = DESK  # deep networks reach the constant at 14 x 14
         few: int = 3
         usual: int = 16
         many: int = 64
         few_depth: int = 9
-        deep: int = 20
-        n_seeds: int = 3
+        many_depth: int = 20
         seed: int = 0
 
     scales = {
-        "smoke": Config(base=SMOKE, small=SMOKE, many=6, few_depth=3, deep=3, n_seeds=2),
+        "smoke": Config(base=SMOKE, deep=SMOKE, many=6, few_depth=3, many_depth=3),
         "desk": Config(),
-        "paper": Config(base=PAPER, small=PAPER, usual=128, many=1024),
+        "paper": Config(base=PAPER, deep=PAPER, usual=128, many=1024),
     }
-
-    @staticmethod
-    def run(cfg: Config) -> ChannelsResult:
-        """Train all widths."""
-        seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
-        two = list(seeds)[:2]
-        rows = [
-            [varied(cfg.base, s, depth=5, width=cfg.few) for s in seeds],
-            [varied(cfg.base, s, depth=5, width=cfg.usual) for s in seeds],
-            [varied(cfg.base, s, depth=cfg.few_depth, width=cfg.few) for s in two],
-            [varied(cfg.small, s, depth=5, width=cfg.usual) for s in two],
-            [varied(cfg.small, s, depth=5, width=cfg.many) for s in two],
-            [varied(cfg.small, cfg.seed, depth=cfg.deep, width=cfg.many)],
-        ]
-        runs = grid(rows, label="channels")
-        few, usual = numbers(runs[:2], identity_on_unseen)
-        usual_small, many = numbers(runs[3:5], identity_on_unseen)
-        return ChannelsResult(
-            few=few,
-            usual=usual,
-            few_deep_loss=numbers(runs[2:3], lambda f: f.loss)[0],
-            usual_small=usual_small,
-            many=many,
-            many_deep_constant=constant_on_unseen(runs[5][0].found),
-            many_deep_identity=identity_on_unseen(runs[5][0].found),
-        )
-
-    @staticmethod
-    def figure(result: ChannelsResult) -> Figure:
-        """Few against usual."""
-        return curves(
-            [
-                Curve(name="few channels", values=result.few[None], role="other"),
-                Curve(name="usual", values=result.usual[None]),
-            ],
-            title="Five layers with few and with usual channels",
-            alt="Pearson to the identity, seed by seed",
-            x="seed",
-            y="Pearson to the identity",
-        )
-
-    rules = {
-        "id.fig10.channels_few": Rule(
-            measured=lambda r: {
-                "few": float(r.few.mean()),
-                "usual": float(r.usual.mean()),
-                "loss of 3 channels, deeper than 8": float(r.few_deep_loss.mean()),
-            },
-            spread=lambda r: {"few": sd(r.few), "usual": sd(r.usual)},
-            reproduced=lambda r: (
-                float(r.few.mean()) < float(r.usual.mean()) - 0.1 and float(r.few_deep_loss.min()) > 1e-3
+    unit = "Pearson, or loss"
+    rules = (
+        Rule(
+            claim="id.fig10.channels_few",
+            effect=all_of(_identity(FEW) < _identity(USUAL) - 0.1, value("loss", at=FEW_DEEP) > 1e-3),
+            reduced=_identity(FEW) < _identity(USUAL),
+            null=_identity(USUAL) - _identity(FEW)
+            > _identity(USUAL, "initial ") - _identity(FEW, "initial "),
+            requires=value("loss", at=USUAL) < 0.01,
+        ),
+        Rule(
+            claim="id.fig10.channels_many",
+            effect=all_of(
+                _identity(MANY) > 0.9,
+                _identity(MANY) >= _identity(USUAL) - 0.05,
+                value("constant", at=MANY_DEEP) > 0.8,
             ),
-            partly=lambda r: float(r.usual.mean()) > float(r.few.mean()),
-        ),
-        "id.fig10.channels_many": Rule(
-            measured=lambda r: {
-                "identity, 5 layers, many": float(r.many.mean()),
-                "identity, 5 layers, usual": float(r.usual_small.mean()),
-                "constant, deep, many": r.many_deep_constant,
-                "identity, deep, many": r.many_deep_identity,
-            },
-            spread=lambda r: {"identity, 5 layers, many": sd(r.many)},
-            reproduced=lambda r: float(r.many.mean()) > 0.9 and r.many_deep_constant > 0.8,
-            partly=lambda r: float(r.many.mean()) >= float(r.usual_small.mean()) - 0.05,
+            reduced=_identity(MANY) >= _identity(USUAL) - 0.05,
+            null=all_of(
+                _identity(MANY) > _identity(MANY, "initial "),
+                value("constant", at=MANY_DEEP) > value("initial constant", at=MANY_DEEP),
+            ),
+            requires=highest("loss", over=(USUAL, MANY, MANY_DEEP)) < 0.01,
             note="64 channels stand for 1024 on a desk",
+            change=Change(
+                "the published rule did not ask that many channels copy as well as the usual number"
+            ),
         ),
-    }
+    )
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train all widths."""
+        base, deep = replace(cfg.base, seed=cfg.seed, depth=5), replace(cfg.deep, seed=cfg.seed)
+        tasks = {
+            FEW: replace(base, width=cfg.few),
+            USUAL: replace(base, width=cfg.usual),
+            MANY: replace(base, width=cfg.many),
+            FEW_DEEP: replace(base, width=cfg.few, depth=cfg.few_depth),
+            MANY_DEEP: replace(deep, width=cfg.many, depth=cfg.many_depth),
+        }
+        readings = with_initial({"identity": identity_on_unseen, "constant": constant_on_unseen})
+        return read_all(readings, tasks, trained(list(tasks.values()), label="Channels"))

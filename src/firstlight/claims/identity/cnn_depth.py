@@ -1,134 +1,115 @@
 """Study of depth in convolutional networks: from the identity to the constant."""
 
-from dataclasses import dataclass
-
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from firstlight.claims.identity.support import (
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Evidence, Measured
+from firstlight.claims.identity.common import (
     DESK,
+    FITTED,
+    NIGHT,
     PAPER,
     SMOKE,
+    Grid,
+    IdentitySweep,
+    Network,
+    Reading,
     constant_on_unseen,
-    grid,
     identity_on_unseen,
     mean_constant,
     mean_identity,
-    numbers,
-    sd,
-    varied,
+    with_initial,
 )
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import study
 from firstlight.figures import Figure, heatmap
-from firstlight.insights import IdentityTask
 from firstlight.maths import spearman
-from firstlight.measures.identity import response
+
+TREND = "smaller rank correlation with depth"
+MAP = "cosine to the identity by depth and angle"
+
+identity_lost = value("identity", at=3) - value("identity", at=20)
+constant_gained = value("constant", at=20) - value("constant", at=3)
+FAR = all_of(identity_lost > 0.2, constant_gained > 0.1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CnnDepthResult(Result):
-    """Similarity to both references by depth and seed, and over the angle."""
-
-    depths: tuple[int, ...]
-    rhos: Float[Tensor, " r"]
-    identity: Float[Tensor, "depths seeds"]
-    constant: Float[Tensor, "depths seeds"]
-    over_rho: Float[Tensor, "depths r"]
-    unseen_identity: Float[Tensor, "depths seeds"]
-    unseen_constant: Float[Tensor, "depths seeds"]
-    untrained_constant: float
-
-    def trend(self, values: Float[Tensor, "depths seeds"]) -> float:
-        """Spearman correlation of the mean over seeds with depth."""
-        depths = torch.tensor(self.depths, dtype=torch.float64)
-        return float(spearman(depths, values.mean(1)))
-
-
-@study("id.fig3.deep_cnn", "id.fig4.depth_monotone")
-class CnnDepth:
+@study
+class CnnDepth(IdentitySweep):
     """Does a convolutional network turn from the identity to the constant map as it gets deeper?"""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config:
-        """Settings."""
-
-        base: IdentityTask = DESK
-        depths: tuple[int, ...] = (1, 3, 5, 7, 10, 14, 20)
-        n_seeds: int = 3
-        seed: int = 0
-
+    field, axis = "depth", "layers"
+    readings = with_initial(
+        {
+            "identity": mean_identity,
+            "constant": mean_constant,
+            "identity on unseen": identity_on_unseen,
+            "constant on unseen": constant_on_unseen,
+        }
+    )
     scales = {
-        "smoke": Config(base=SMOKE, depths=(1, 3, 5), n_seeds=2),
-        "desk": Config(),
-        "paper": Config(base=PAPER, depths=(1, 3, *range(5, 18), 19, 20, 24)),
+        "smoke": Grid(base=SMOKE, values=(1, 3, 5)),
+        "desk": Grid(base=DESK, values=(1, 3, 5, 7, 10, 14, 20)),
+        "night": Grid(base=NIGHT, values=(1, 3, 5, 7, 10, 14, 20)),
+        "paper": Grid(base=PAPER, values=(1, 3, *range(5, 18), 19, 20, 24)),
     }
+    rules = (
+        Rule(
+            claim="id.fig3.deep_cnn",
+            effect=all_of(
+                value("constant on unseen", at=20) > 0.8,
+                value("constant on unseen", at=20) > value("identity on unseen", at=20),
+            ),
+            reduced=all_of(
+                value("constant on unseen", at=20) > 0.7,
+                value("constant on unseen", at=20) > value("identity on unseen", at=20),
+            ),
+            null=value("constant on unseen", at=20) > value("initial constant on unseen", at=20),
+            requires=value("loss", at=20) < 0.01,
+        ),
+        Rule(
+            claim="id.fig4.depth_monotone",
+            effect=all_of(
+                value(TREND) > 0.8,
+                FAR,
+            ),
+            reduced=FAR,
+            null=all_of(
+                identity_lost > value("initial identity", at=3) - value("initial identity", at=20),
+                constant_gained > value("initial constant", at=20) - value("initial constant", at=3),
+            ),
+            requires=FITTED,
+            note="the rank correlations are those of lost identity and of gained similarity to the constant",
+            change=Change("a rank correlation of means says nothing of how far the networks turn"),
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> CnnDepthResult:
-        """Train every depth."""
-        seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
-        rows = [[varied(cfg.base, s, depth=d) for s in seeds] for d in cfg.depths]
-        runs = grid(rows, label="depth")
-        deepest = rows[-1][0]
-        curve = [torch.stack([r.found.response.identity for r in row]).mean(0) for row in runs]
-        return CnnDepthResult(
-            depths=cfg.depths,
-            rhos=runs[0][0].found.response.rhos,
-            identity=numbers(runs, mean_identity),
-            constant=numbers(runs, mean_constant),
-            over_rho=torch.stack(curve),
-            unseen_identity=numbers(runs, identity_on_unseen),
-            unseen_constant=numbers(runs, constant_on_unseen),
-            untrained_constant=float(response(deepest.build(), deepest.images.training[0]).constant.mean()),
-        )
+    @classmethod
+    def further(cls, cfg: Grid, networks: list[Network]) -> Measured:
+        """Trends over depth, and the heat map."""
+        depths = torch.tensor(cfg.values, dtype=torch.float64)
 
-    @staticmethod
-    def figure(result: CnnDepthResult) -> Figure:
+        def trend(read: Reading) -> float:
+            return float(spearman(depths, torch.tensor([read(n.after) for n in networks]).double()))
+
+        lost, gained = -trend(mean_identity), trend(mean_constant)
+        return {
+            "rank correlation of lost identity with depth": lost,
+            "rank correlation of constant with depth": gained,
+            TREND: min(lost, gained),
+            MAP: torch.stack([network.after.response.identity for network in networks]),
+        }
+
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
         """The heat map of depth against angle."""
+        grid = torch.stack(evidence.arrays[MAP]).mean(0)
         return heatmap(
-            result.over_rho,
-            rows=[f"{d} layers" for d in result.depths],
-            columns=[f"{r:.1f}" for r in result.rhos.tolist()],
+            grid,
+            rows=[f"{depth} layers" for depth in evidence.points("identity")],
+            columns=[f"{i / (grid.shape[1] - 1):.1f}" for i in range(grid.shape[1])],
             title="Cosine to the identity, by depth and angle to the training image",
             alt="High for shallow networks at all angles, for deep ones near the training image only",
             x="cosine of test and training image",
             y="depth",
         )
-
-    rules = {
-        "id.fig3.deep_cnn": Rule(
-            measured=lambda r: {
-                "Pearson to constant, deepest": float(r.unseen_constant[-1].mean()),
-                "Pearson to identity, deepest": float(r.unseen_identity[-1].mean()),
-            },
-            spread=lambda r: {"Pearson to constant, deepest": sd(r.unseen_constant[-1])},
-            null=lambda r: {"untrained, cosine to constant": r.untrained_constant},
-            reproduced=lambda r: (
-                float(r.unseen_constant[-1].mean()) > 0.8
-                and float(r.unseen_constant[-1].mean()) > float(r.unseen_identity[-1].mean())
-            ),
-            partly=lambda r: bool(
-                ((r.unseen_constant[-1] > 0.7) & (r.unseen_constant[-1] > r.unseen_identity[-1])).all()
-            ),
-        ),
-        "id.fig4.depth_monotone": Rule(
-            measured=lambda r: {
-                "Spearman of identity with depth": r.trend(r.identity),
-                "Spearman of constant with depth": r.trend(r.constant),
-                **{f"identity, {d}": float(v.mean()) for d, v in zip(r.depths, r.identity, strict=True)},
-                **{f"constant, {d}": float(v.mean()) for d, v in zip(r.depths, r.constant, strict=True)},
-            },
-            spread=lambda r: {
-                **{f"identity, {d}": sd(v) for d, v in zip(r.depths, r.identity, strict=True)},
-                **{f"constant, {d}": sd(v) for d, v in zip(r.depths, r.constant, strict=True)},
-            },
-            null=lambda r: {"untrained deepest, to constant": r.untrained_constant},
-            reproduced=lambda r: r.trend(r.identity) < -0.8 and r.trend(r.constant) > 0.8,
-            partly=lambda r: (
-                float((r.identity[r.depths.index(3)] - r.identity[-1]).mean()) > 0.2
-                and float((r.constant[-1] - r.constant[r.depths.index(3)]).mean()) > 0.1
-            ),
-        ),
-    }

@@ -1,56 +1,41 @@
 """Study of single colour images."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from jaxtyping import Float
-from torch import Tensor
-
-from firstlight.claims.identity.support import (
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.identity.common import (
     DESK,
     DESK_28,
     DESK_FCN,
+    FITTED,
     PAPER,
     PAPER_FCN,
     SMOKE,
     SMOKE_FCN,
     constant_at_zero,
     constant_on_unseen,
-    grid,
     identity_at_zero,
     identity_on_unseen,
-    numbers,
-    sd,
-    varied,
+    trained,
 )
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.figures import Curve, Figure, curves
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import Study, study
 from firstlight.insights import IdentityTask
 
-CNN_32 = varied(DESK_28, 0, image_size=32)
-FCN_32 = varied(DESK_FCN, 0, image_size=32, width=512)
+CNN_32 = replace(DESK_28, image_size=32)
+FCN_32 = replace(DESK_FCN, image_size=32, width=512)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ColourResult(Result):
-    """The inequalities of the digit studies, on one natural image; one entry per seed."""
-
-    shallow_cnn: Float[Tensor, " seeds"]
-    deep_cnn_constant: Float[Tensor, " nets"]
-    deep_cnn_identity: Float[Tensor, " nets"]
-    deep_fcn_constant: Float[Tensor, " seeds"]
-    shallow_fcn_identity: Float[Tensor, " seeds"]
-    shallow_fcn_constant: Float[Tensor, " seeds"]
-    untrained_cnn: float
-
-
-@study("id.fig42.cifar")
-class Colour:
+@study
+class Colour(Study):
     """Does depth do to a single colour image what it does to a digit?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Both families, shallow and deep, on one image of the data set."""
 
         dataset: str = "cifar10"
         cnn: IdentityTask = CNN_32
@@ -59,7 +44,6 @@ class Colour:
         shallow_depth: int = 3
         deep_depth: int = 20
         fcn_depth: int = 4
-        n_seeds: int = 2
         seed: int = 0
 
     scales = {
@@ -68,74 +52,61 @@ class Colour:
         ),
         "desk": Config(),
         "paper": Config(
-            cnn=varied(PAPER, 0, image_size=32),
-            fcn=varied(PAPER_FCN, 0, image_size=32, width=3072),
-            deep=varied(PAPER, 0, image_size=32),
-            n_seeds=3,
+            cnn=replace(PAPER, image_size=32),
+            fcn=replace(PAPER_FCN, image_size=32, width=3072),
+            deep=replace(PAPER, image_size=32),
         ),
     }
-
-    @staticmethod
-    def run(cfg: Config) -> ColourResult:
-        """Train all four."""
-        seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
-        rows = [
-            [varied(cfg.cnn, s, dataset=cfg.dataset, depth=cfg.shallow_depth) for s in seeds],
-            [varied(cfg.deep, cfg.seed, dataset=cfg.dataset, depth=cfg.deep_depth)],
-            [varied(cfg.fcn, s, dataset=cfg.dataset, depth=cfg.fcn_depth) for s in seeds],
-            [varied(cfg.fcn, s, dataset=cfg.dataset, depth=1) for s in seeds],
-        ]
-        runs = grid(rows, label="colour")
-        return ColourResult(
-            shallow_cnn=numbers(runs[:1], identity_on_unseen)[0],
-            deep_cnn_constant=numbers(runs[1:2], constant_on_unseen)[0],
-            deep_cnn_identity=numbers(runs[1:2], identity_on_unseen)[0],
-            deep_fcn_constant=numbers(runs[2:3], constant_at_zero)[0],
-            shallow_fcn_identity=numbers(runs[3:], identity_at_zero)[0],
-            shallow_fcn_constant=numbers(runs[3:], constant_at_zero)[0],
-            untrained_cnn=runs[0][0].found.untrained,
-        )
-
-    @staticmethod
-    def figure(result: ColourResult) -> Figure:
-        """Shallow CNN and deep FCN."""
-        return curves(
-            [
-                Curve(name="shallow CNN, to the identity (Pearson)", values=result.shallow_cnn[None]),
-                Curve(
-                    name="deep FCN, to the constant (cosine)",
-                    values=result.deep_fcn_constant[None],
-                    role="other",
-                ),
-            ],
-            title="One colour image",
-            alt="Both near 1",
-            x="seed",
-            y="similarity",
-        )
-
-    rules = {
-        "id.fig42.cifar": Rule(
-            measured=lambda r: {
-                "shallow CNN, identity": float(r.shallow_cnn.mean()),
-                "deep CNN, constant": float(r.deep_cnn_constant.mean()),
-                "deep CNN, identity": float(r.deep_cnn_identity.mean()),
-                "deep FCN, constant": float(r.deep_fcn_constant.mean()),
-                "one-layer FCN, identity": float(r.shallow_fcn_identity.mean()),
-                "one-layer FCN, constant": float(r.shallow_fcn_constant.mean()),
-            },
-            spread=lambda r: {
-                "shallow CNN, identity": sd(r.shallow_cnn),
-                "deep FCN, constant": sd(r.deep_fcn_constant),
-            },
-            null=lambda r: {"shallow CNN, untrained": r.untrained_cnn},
-            reproduced=lambda r: (
-                float(r.shallow_cnn.mean()) > 0.9
-                and float(r.deep_cnn_constant.mean()) > max(0.8, float(r.deep_cnn_identity.mean()))
-                and float(r.deep_fcn_constant.mean()) > 0.8
-                and abs(float(r.shallow_fcn_identity.mean())) < 0.1
-                and abs(float(r.shallow_fcn_constant.mean())) < 0.1
+    unit = "Pearson, cosine or loss"
+    rules = (
+        Rule(
+            claim="id.fig42.cifar",
+            effect=all_of(
+                value("identity of the shallow CNN") > 0.9,
+                value("constant of the deep CNN") > 0.8,
+                value("constant of the deep CNN") > value("identity of the deep CNN"),
+                value("constant of the deep FCN") > 0.8,
+                value("larger cosine of one layer") < 0.1,
             ),
-            partly=lambda r: float(r.shallow_cnn.mean()) > 0.8 and float(r.deep_fcn_constant.mean()) > 0.8,
+            reduced=all_of(
+                value("identity of the shallow CNN") > 0.8, value("constant of the deep FCN") > 0.8
+            ),
+            null=all_of(
+                value("identity of the shallow CNN") > value("initial identity of the shallow CNN"),
+                value("constant of the deep CNN") > value("initial constant of the deep CNN"),
+                value("constant of the deep FCN") > value("initial constant of the deep FCN"),
+            ),
+            requires=FITTED,
+            note="CNNs by Pearson on unseen images, FCNs by cosine on images orthogonal to the training image; "
+            "for one layer the larger of the cosines to identity and constant, by size",
+        ),
+    )
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train all four."""
+        given: dict[str, Any] = {"dataset": cfg.dataset, "seed": cfg.seed}
+        tasks = (
+            replace(cfg.cnn, depth=cfg.shallow_depth, **given),
+            replace(cfg.deep, depth=cfg.deep_depth, **given),
+            replace(cfg.fcn, depth=cfg.fcn_depth, **given),
+            replace(cfg.fcn, depth=1, **given),
         )
-    }
+        networks = trained(tasks, label="Colour")
+        shallow, deep, connected, one_layer = networks
+        return {
+            "identity of the shallow CNN": identity_on_unseen(shallow.after),
+            "initial identity of the shallow CNN": identity_on_unseen(shallow.before),
+            "constant of the deep CNN": constant_on_unseen(deep.after),
+            "initial constant of the deep CNN": constant_on_unseen(deep.before),
+            "identity of the deep CNN": identity_on_unseen(deep.after),
+            "constant of the deep FCN": constant_at_zero(connected.after),
+            "initial constant of the deep FCN": constant_at_zero(connected.before),
+            "larger cosine of one layer": max(
+                abs(read(one_layer.after)) for read in (identity_at_zero, constant_at_zero)
+            ),
+            "loss": by(
+                ("shallow CNN", "deep CNN", "deep FCN", "one layer"),
+                [network.after.loss for network in networks],
+            ),
+        }

@@ -3,102 +3,68 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import NoNull, Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.data.synthetic import correlated_images
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import cosine
 from firstlight.models import identity_cnn, identity_fcn_linear, identity_fcn_relu
 
-
-@dataclass(frozen=True, kw_only=True)
-class ConstructionResult(Result):
-    """Largest deviations."""
-
-    fcn: float
-    cnn: float
-    rhos: Float[Tensor, " r"]
-    cosines: Float[Tensor, " r"]
-    norms: Float[Tensor, " r"]
+EXACT = NoNull("an identity: nothing but an error could break it")
 
 
-@study("id.construction.fcn", "id.construction.cnn", "id.rho_images")
-class Constructions:
+@study
+class Constructions(Study):
     """Are the written-down networks the identity, and have the test images the angle they claim?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Networks up to `depth` layers, and images at some angles."""
 
         depth: int = 5
         rhos: tuple[float, ...] = (0.0, 0.3, 0.9, 1.0)
         seed: int = 0
 
     scales = {"smoke": Config(), "desk": Config(), "paper": Config()}
+    unit = "largest deviation"
+    rules = (
+        Rule(claim="id.construction.fcn", effect=value("deviation of the FCN") < 1e-12, null=EXACT),
+        Rule(claim="id.construction.cnn", effect=value("deviation of the CNN") < 1e-12, null=EXACT),
+        Rule(
+            claim="id.rho_images",
+            effect=all_of(value("deviation of the cosine") < 1e-6, value("deviation of the norm") < 1e-6),
+            null=EXACT,
+        ),
+    )
 
-    @staticmethod
+    @classmethod
     @torch.no_grad()
-    def run(cfg: Config) -> ConstructionResult:
+    def run(cls, cfg: Config) -> Measured:
         """Apply and compare."""
         generator = generator_from("constructions", cfg.seed)
 
         def draw(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
+        def deviation(model: nn.Module, x: Tensor) -> float:
+            return float((model.double()(x) - x).abs().max())
+
         x = draw(8, 1, 2, 5)
-        dense = [
-            make((1, 2, 5), depth=d).double()
-            for make in (identity_fcn_linear, identity_fcn_relu)
-            for d in (1, 2, 4)
-        ]
+        makers = (identity_fcn_linear, identity_fcn_relu)
+        dense = [deviation(make((1, 2, 5), depth=d), x) for make in makers for d in (1, 2, 4)]
         images = {c: draw(4, c, 9, 7) for c in (1, 3)}
-        deviations = [
-            float((identity_cnn(c, depth=d).double()(z) - z).abs().max())
-            for c, z in images.items()
-            for d in (1, cfg.depth)
-        ]
-        base = draw(1, 28, 28)
-        grid = torch.tensor(cfg.rhos, dtype=torch.float64)
-        made = correlated_images(base, grid, draws=1, seed=cfg.seed)[:, 0].flatten(1)
+        conv = [deviation(identity_cnn(c, depth=d), z) for c, z in images.items() for d in (1, cfg.depth)]
+        base, rhos = draw(1, 28, 28), torch.tensor(cfg.rhos, dtype=torch.float64)
+        made = correlated_images(base, rhos, draws=1, seed=cfg.seed)[:, 0].flatten(1)
         flat = base.flatten().expand_as(made)
-        return ConstructionResult(
-            fcn=max(float((m(x) - x).abs().max()) for m in dense),
-            cnn=max(deviations),
-            rhos=grid,
-            cosines=cosine(made, flat),
-            norms=made.norm(dim=1) / flat.norm(dim=1),
-        )
-
-    @staticmethod
-    def figure(result: ConstructionResult) -> Figure:
-        """Asked against obtained cosine."""
-        return curves(
-            [Curve(name="cosine obtained", values=result.cosines[None])],
-            title="Test images at a given angle to the training image",
-            alt="The diagonal",
-            x="cosine asked for",
-            y="cosine obtained",
-            at=result.rhos.tolist(),
-        )
-
-    rules = {
-        "id.construction.fcn": Rule(
-            measured=lambda r: {"largest |f(x) - x|": r.fcn}, reproduced=lambda r: r.fcn < 1e-12
-        ),
-        "id.construction.cnn": Rule(
-            measured=lambda r: {"largest |f(x) - x|": r.cnn}, reproduced=lambda r: r.cnn < 1e-12
-        ),
-        "id.rho_images": Rule(
-            measured=lambda r: {
-                "largest |cos - rho|": float((r.cosines - r.rhos).abs().max()),
-                "largest |norm ratio - 1|": float((r.norms - 1).abs().max()),
-            },
-            reproduced=lambda r: (
-                float((r.cosines - r.rhos).abs().max()) < 1e-6 and float((r.norms - 1).abs().max()) < 1e-6
-            ),
-        ),
-    }
+        return {
+            "deviation of the FCN": max(dense),
+            "deviation of the CNN": max(conv),
+            "deviation of the cosine": float((cosine(made, flat) - rhos).abs().max()),
+            "deviation of the norm": float((made.norm(dim=1) / flat.norm(dim=1) - 1).abs().max()),
+        }

@@ -1,52 +1,45 @@
 """Study of two ways to tell the story: squared error and correlation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
-from firstlight.claims.identity.support import (
+from firstlight.claims.evidence import Evidence, Measured, by
+from firstlight.claims.identity.common import (
     DESK,
     DESK_FCN,
+    FITTED,
     PAPER,
     PAPER_FCN,
     SMOKE,
     SMOKE_FCN,
-    grid,
-    varied,
+    trained,
 )
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.quantities import lowest
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import Study, study
 from firstlight.figures import Figure, heatmap
-from firstlight.insights import IdentityRun, IdentityTask
+from firstlight.insights import Findings, IdentityTask
 from firstlight.maths import spearman
 
-
-@dataclass(frozen=True, kw_only=True)
-class MseResult(Result):
-    """Rank correlation over the grid of depth and angle, of each family with each reference."""
-
-    names: tuple[str, ...]
-    agreements: Float[Tensor, " four"]
-    errors: Float[Tensor, "depths r"]
-    depths: tuple[int, ...]
+MAP = "mean squared error of the CNN by depth and angle"
 
 
-def _agreement(runs: list[IdentityRun], reference: str) -> float:
-    curves = [run.found.response for run in runs]
-    error = torch.stack([getattr(c, f"mse_{reference}") for c in curves]).flatten()
-    distance = torch.stack([1 - getattr(c, reference) for c in curves]).flatten()
+def _agreement(networks: list[Findings], reference: str) -> float:
+    """Rank correlation of error and distance to a reference over the grid of depth and angle."""
+    responses = [findings.response for findings in networks]
+    error = torch.stack([getattr(response, f"mse_{reference}") for response in responses]).flatten()
+    distance = torch.stack([1 - getattr(response, reference) for response in responses]).flatten()
     return float(spearman(error, distance))
 
 
-@study("id.fig33_35.mse")
-class MseStory:
+@study
+class MseStory(Study):
     """Do error maps tell the same story as correlation maps?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Both families at several depths."""
 
         cnn: IdentityTask = DESK
         cnn_depths: tuple[int, ...] = (1, 3, 5, 7, 10, 14, 20)
@@ -59,44 +52,48 @@ class MseStory:
         "desk": Config(),
         "paper": Config(cnn=PAPER, fcn=PAPER_FCN, fcn_depths=(1, 2, 4, 6, 10)),
     }
+    rules = (
+        Rule(
+            claim="id.fig33_35.mse",
+            effect=lowest("agreement") > 0.7,
+            reduced=lowest("agreement") > 0.5,
+            null=lowest("agreement") > lowest("initial agreement"),
+            requires=FITTED,
+            note="the smallest of four rank correlations decides",
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> MseResult:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Compare over the grid."""
-        rows = [
-            [varied(cfg.cnn, cfg.seed, depth=d) for d in cfg.cnn_depths],
-            [varied(cfg.fcn, cfg.seed, depth=d) for d in cfg.fcn_depths],
-        ]
-        cnn, fcn = grid(rows, label="two maps")
-        names = [(kind, reference) for kind in ("CNN", "FCN") for reference in ("identity", "constant")]
-        return MseResult(
-            names=tuple(f"{kind}, {reference}" for kind, reference in names),
-            agreements=torch.tensor(
-                [_agreement(cnn if kind == "CNN" else fcn, reference) for kind, reference in names]
-            ),
-            errors=torch.stack([run.found.response.mse_identity for run in cnn]),
-            depths=cfg.cnn_depths,
-        )
+        tasks = {f"CNN {d}": replace(cfg.cnn, seed=cfg.seed, depth=d) for d in cfg.cnn_depths}
+        tasks |= {f"FCN {d}": replace(cfg.fcn, seed=cfg.seed, depth=d) for d in cfg.fcn_depths}
+        networks = trained(list(tasks.values()), label="Two maps")
+        n = len(cfg.cnn_depths)
+        families = {"CNN": networks[:n], "FCN": networks[n:]}
+        cases = [(family, reference) for family in families for reference in ("identity", "constant")]
+        names = [" ".join(case) for case in cases]
+        after = [_agreement([net.after for net in families[f]], reference) for f, reference in cases]
+        before = [_agreement([net.before for net in families[f]], reference) for f, reference in cases]
+        return {
+            "agreement": by(names, after),
+            "initial agreement": by(names, before),
+            "loss": by(tasks, [net.after.loss for net in networks]),
+            MAP: torch.stack([net.after.response.mse_identity for net in networks[:n]]),
+        }
 
-    @staticmethod
-    def figure(result: MseResult) -> Figure:
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
         """Error to the identity."""
+        grid = torch.stack(evidence.arrays[MAP]).mean(0)
+        depths = [str(point) for point in evidence.points("loss")][: len(grid)]
         return heatmap(
-            result.errors,
-            rows=[f"{d} layers" for d in result.depths],
-            columns=[f"{i / 10:.1f}" for i in range(result.errors.shape[1])],
+            grid,
+            rows=[f"{depth.removeprefix('CNN ')} layers" for depth in depths],
+            columns=[f"{i / (grid.shape[1] - 1):.1f}" for i in range(grid.shape[1])],
             title="Mean squared error to the identity, by depth and angle",
             alt="Errors grow with depth, away from the training image",
             x="cosine of test and training image",
             y="depth",
             symmetric=False,
         )
-
-    rules = {
-        "id.fig33_35.mse": Rule(
-            measured=lambda r: {n: float(v) for n, v in zip(r.names, r.agreements, strict=True)},
-            reproduced=lambda r: float(r.agreements.min()) > 0.7,
-            partly=lambda r: float(r.agreements.min()) > 0.5,
-            note="the smallest of four rank correlations decides",
-        )
-    }

@@ -1,40 +1,33 @@
 """Study of what survives from layer to layer, before and after training."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from firstlight.claims.identity.support import DESK_28, PAPER, SMOKE, grid, sd, varied
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Evidence, Measured, by
+from firstlight.claims.identity.common import DESK_28, PAPER, SMOKE, trained
+from firstlight.claims.quantities import at_end, lowest, value
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import Study, study
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityTask
 from firstlight.maths import spearman
-from firstlight.measures.identity import layer_images, layer_probe, resized
+from firstlight.measures.identity import layer_images, layer_probe
+from firstlight.measures.identity.layer_images import resized
 
+XAVIER = replace(DESK_28, initialiser="xavier_normal", steps=2000, stop_below=1e-3)
+RANDOM, TRAINED, INITIAL = "random deep network", "trained network", "initial network"
+TREND = "rank correlation of likeness with layer in the random deep network"
+EARLY = 10  # layers over which the trend is taken
 
-@dataclass(frozen=True, kw_only=True)
-class ProbeResult(Result):
-    """Error of the averaging classifier by layer (the first entry is the input), and layer images."""
-
-    random: Float[Tensor, " probed"]
-    trained: Float[Tensor, "seeds depth"]
-    chance: float
-    singular: Float[Tensor, "draws layers"]
-
-    @property
-    def singular_mean(self) -> Float[Tensor, " layers"]:
-        """Absolute Pearson of the top singular image with the input, mean over seeds."""
-        return self.singular.mean(0)
-
-    @property
-    def late_layer(self) -> int:
-        """Layer 10, or the last one of a shorter network."""
-        return min(10, len(self.random) - 1)
+rise = value(f"error in the {RANDOM}", at=10) - value(f"error in the {RANDOM}", at=0)
+regained = value("largest error in the middle") - value("error at the output")
+fades = value(f"likeness in the {RANDOM}", at=10) < value(f"likeness in the {RANDOM}", at=2)
+IS_TRAINED = value("loss") < 0.01
 
 
 def _labelled(dataset: str, split: str, n: int, side: int, seed: int) -> ImageData:
@@ -44,117 +37,110 @@ def _labelled(dataset: str, split: str, n: int, side: int, seed: int) -> ImageDa
     return data.replace(x=norm.normalised(resized(data.x, side)).float())
 
 
-@study("id.fig5.probe_random", "id.fig5.probe_trained", "id.fig15.random_smoothing")
-class Probes:
+def _likeness(model: nn.Module, images: Tensor) -> Tensor:
+    """Absolute Pearson of every layer's top singular image with the input, mean over inputs."""
+    return torch.stack([layer_images(model, image).singular_similarity for image in images]).mean(0)
+
+
+@study
+class Probes(Study):
     """How much of the input survives each layer of an untrained and of a trained network?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """A random deep network, and one of moderate depth before and after training."""
 
-        base: IdentityTask = DESK_28
-        initialiser: str = "xavier_normal"  # of the trained networks, the same as in the study of contours
-        steps: int = 2000
-        stop_below: float | None = 1e-3
+        base: IdentityTask
+        trained: IdentityTask = XAVIER
         depth: int = 10
         random_depth: int = 20
         n_train: int = 2000
         n_test: int = 500
-        n_seeds: int = 2
-        n_random: int = 3
+        n_shown: int = 5  # unseen images whose singular images are taken
         seed: int = 0
 
     scales = {
-        "smoke": Config(base=SMOKE, depth=3, random_depth=10, n_train=40, n_test=20, steps=4),
-        "desk": Config(),
-        "paper": Config(
-            base=PAPER, initialiser="default", steps=2_000_000, stop_below=None, n_train=60_000, n_test=10_000
-        ),
+        "smoke": Config(base=SMOKE, trained=SMOKE, depth=3, random_depth=10, n_train=40, n_test=20),
+        "desk": Config(base=DESK_28),
+        "paper": Config(base=PAPER, trained=PAPER, n_train=60_000, n_test=10_000, n_shown=30),
     }
+    rules = (
+        Rule(
+            claim="id.fig5.probe_random",
+            effect=all_of(lowest(f"error in the {RANDOM}", over=range(8, 21)) > 0.8, rise > 0.2),
+            reduced=rise > 0.2,
+            null=value(f"error in the {RANDOM}", at=10) > value(f"error in the {TRAINED}", at=10),
+        ),
+        Rule(
+            claim="id.fig5.probe_trained",
+            effect=regained > 0.05,
+            reduced=regained > 0,
+            null=regained
+            > value("largest initial error in the middle") - value("initial error at the output"),
+            requires=IS_TRAINED,
+        ),
+        Rule(
+            claim="id.fig15.random_smoothing",
+            effect=all_of(value(TREND) < 0, value(f"likeness in the {RANDOM}", at=10) < 0.5, fades),
+            reduced=fades,
+            null=value(f"likeness in the {RANDOM}", at=10) < value(f"likeness in the {TRAINED}", at=10),
+            note="likeness: absolute Pearson of a layer's top singular image with the input",
+        ),
+        Rule(
+            claim="id.fig15.trained_layers",
+            effect=value(f"likeness in the {TRAINED}", at=10) > 0.5,
+            reduced=at_end(f"likeness in the {TRAINED}", end="last") > 0.5,
+            null=at_end(f"likeness in the {TRAINED}", end="last")
+            > at_end(f"likeness in the {INITIAL}", end="last"),
+            requires=IS_TRAINED,
+            note="on unseen images, so that the network cannot draw them from memory",
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> ProbeResult:
-        """Probe."""
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Probe all three networks."""
         side, name = cfg.base.image_size, cfg.base.dataset
-        train = _labelled(name, "train", cfg.n_train, side, cfg.seed)
-        test = _labelled(name, "test", cfg.n_test, side, cfg.seed)
-        fresh = [
-            varied(cfg.base, s, depth=cfg.random_depth) for s in range(cfg.seed, cfg.seed + cfg.n_random)
+        data = [
+            _labelled(name, split, n, side, cfg.seed)
+            for split, n in (("train", cfg.n_train), ("test", cfg.n_test))
         ]
-        settings = {
-            "initialiser": cfg.initialiser,
-            "steps": cfg.steps,
-            "stop_below": cfg.stop_below,
-            "depth": cfg.depth,
+        random = replace(cfg.base, seed=cfg.seed, depth=cfg.random_depth)
+        (network,) = trained([replace(cfg.trained, seed=cfg.seed, depth=cfg.depth)], label="Probes")
+        models = {RANDOM: random.build(), TRAINED: network.model, INITIAL: network.task.build()}
+        probes = {key: layer_probe(model, *data) for key, model in models.items()}
+        unseen = random.images.unseen[: cfg.n_shown]
+        shown = {RANDOM: random.images.training[:1], TRAINED: unseen, INITIAL: unseen}
+        likeness = {key: _likeness(model, shown[key]) for key, model in models.items()}
+        early = likeness[RANDOM][:EARLY]
+        after, before = probes[TRAINED].errors, probes[INITIAL].errors
+        return {
+            **{f"error in the {key}": by(range(len(p.errors)), p.errors) for key, p in probes.items()},
+            **{f"likeness in the {key}": by(range(1, len(v) + 1), v) for key, v in likeness.items()},
+            TREND: float(spearman(torch.arange(len(early)).double(), early)),
+            "chance": probes[RANDOM].chance,
+            "largest error in the middle": float(after[1:-1].max()),
+            "error at the output": float(after[-1]),
+            "largest initial error in the middle": float(before[1:-1].max()),
+            "initial error at the output": float(before[-1]),
+            "loss": network.after.loss,
         }
-        seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
-        (runs,) = grid([[varied(cfg.base, s, **settings) for s in seeds]], label="probes")
-        random = layer_probe(fresh[0].build(), train, test)
-        digit = fresh[0].images.training[0]
-        return ProbeResult(
-            random=random.errors,
-            trained=torch.stack([layer_probe(run.model, train, test).errors for run in runs]),
-            chance=random.chance,
-            singular=torch.stack([layer_images(t.build(), digit).singular_similarity for t in fresh]),
-        )
 
-    @staticmethod
-    def figure(result: ProbeResult) -> Figure:
-        """Error by layer of the trained networks."""
-        chance = torch.full((1, result.trained.shape[1]), result.chance, dtype=torch.float64)
-        shown = result.random[: result.trained.shape[1]]
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Error by layer, as far as the trained network goes."""
+        points = evidence.points(f"error in the {TRAINED}")
+        tables = {key: evidence.table(f"error in the {key}")[:, : len(points)] for key in (TRAINED, RANDOM)}
+        chance = evidence.table("chance").expand(-1, len(points))
         return curves(
             [
-                Curve(name="trained", values=result.trained),
-                Curve(name="untrained", values=shown[None], role="initial"),
-                Curve(name="chance", values=chance[:, : len(shown)], role="null"),
+                Curve(name=TRAINED, values=tables[TRAINED]),
+                Curve(name=RANDOM, values=tables[RANDOM], role="initial"),
+                Curve(name="chance", values=chance, role="null"),
             ],
             title="Error of the averaging classifier by layer",
             alt="The untrained network loses the classes; the trained ones lose and regain them",
             x="layer (0 is the input)",
             y="error",
-            at=range(len(shown)),
+            at=[float(point) for point in points],
         )
-
-    rules = {
-        "id.fig5.probe_random": Rule(
-            measured=lambda r: {
-                f"layer {i}": float(r.random[i])
-                for i in range(0, len(r.random), 2 if len(r.random) > 6 else 1)
-            },
-            null=lambda r: {"chance": r.chance},
-            reproduced=lambda r: bool((r.random[8:] > 0.8).all()) and len(r.random) > 8,
-            partly=lambda r: float(r.random[r.late_layer]) > float(r.random[0]) + 0.2,
-        ),
-        "id.fig5.probe_trained": Rule(
-            measured=lambda r: {
-                "input": float(r.trained[:, 0].mean()),
-                "largest in the middle": float(r.trained[:, 1:-1].mean(0).max()),
-                "output": float(r.trained[:, -1].mean()),
-            },
-            spread=lambda r: {"output": sd(r.trained[:, -1])},
-            null=lambda r: {
-                "chance": r.chance,
-                "untrained, same layer": float(r.random[r.trained.shape[1] - 1]),
-            },
-            reproduced=lambda r: (
-                float(r.trained[:, 1:-1].mean(0).max()) > float(r.trained[:, -1].mean()) + 0.05
-            ),
-            partly=lambda r: float(r.trained[:, -1].mean()) < float(r.trained[:, 1:-1].mean(0).max()),
-        ),
-        "id.fig15.random_smoothing": Rule(
-            measured=lambda r: {
-                f"layer {i}": float(r.singular_mean[i - 1])
-                for i in (1, 2, 4, 6, 8, 10)
-                if i <= len(r.random) - 1
-            },
-            spread=lambda r: {
-                f"layer {i}": sd(r.singular[:, i - 1]) for i in (1, 2, 4, 6, 8, 10) if i <= len(r.random) - 1
-            },
-            reproduced=lambda r: (
-                float(spearman(torch.arange(r.late_layer).double(), r.singular_mean[: r.late_layer])) < 0
-                and float(r.singular_mean[r.late_layer - 1]) < 0.5
-            ),
-            partly=lambda r: float(r.singular_mean[r.late_layer - 1]) < float(r.singular_mean[1]),
-        ),
-    }

@@ -1,99 +1,72 @@
 """Study of skip connections in fully connected networks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxtyping import Float
-from torch import Tensor
-
-from firstlight.claims.identity.support import (
+from firstlight.claims.conditions import all_of, each, falling
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.identity.common import (
     DESK_FCN,
+    FITTED,
     PAPER_FCN,
     SMOKE_FCN,
-    grid,
     identity_on_unseen,
-    numbers,
-    sd,
-    varied,
+    read_all,
+    trained,
+    with_initial,
 )
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.figures import Curve, Figure, curves
+from firstlight.claims.quantities import average
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import Study, study
 from firstlight.insights import IdentityTask
 
-
-@dataclass(frozen=True, kw_only=True)
-class ResidualResult(Result):
-    """Pearson to the identity on unseen images, by number of blocks and seed."""
-
-    blocks: tuple[int, ...]
-    residual: Float[Tensor, "blocks seeds"]
-    plain: Float[Tensor, "blocks seeds"]
-    untrained: Float[Tensor, "blocks seeds"]
+LEAD = "lead of residual over plain networks"
 
 
-@study("id.fig41.residual")
-class Residual:
+@study
+class Residual(Study):
     """Do identity skips bias fully connected networks to the identity?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Residual networks, and plain ones of equal depth."""
 
-        base: IdentityTask = DESK_FCN
+        base: IdentityTask
         blocks: tuple[int, ...] = (1, 2, 4)  # of two weight layers each
-        n_seeds: int = 2
         seed: int = 0
 
     scales = {
         "smoke": Config(base=SMOKE_FCN, blocks=(1, 2)),
-        "desk": Config(),
-        "paper": Config(base=PAPER_FCN, n_seeds=3),
+        "desk": Config(base=DESK_FCN),
+        "paper": Config(base=replace(PAPER_FCN, width=784)),
     }
+    unit = "Pearson to the identity, or loss"
+    rules = (
+        Rule(
+            claim="id.fig41.residual",
+            effect=all_of(each(LEAD, ">", 0.4), falling("identity of residual networks")),
+            reduced=each(LEAD, ">", 0.3),
+            null=average("identity of residual networks") - average("initial identity of residual networks")
+            > average("identity of plain networks") - average("initial identity of plain networks"),
+            requires=FITTED,
+            note="a residual network is near the identity before it is trained: the null asks whether training "
+            "adds more to it than to a plain network",
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> ResidualResult:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Train residual and plain networks of equal depth."""
-        seeds, n = range(cfg.seed, cfg.seed + cfg.n_seeds), len(cfg.blocks)
-        rows = [[varied(cfg.base, s, family="residual_fcn", depth=b) for s in seeds] for b in cfg.blocks]
-        rows += [[varied(cfg.base, s, depth=2 * b) for s in seeds] for b in cfg.blocks]
-        runs = grid(rows, label="residual")
-        return ResidualResult(
-            blocks=cfg.blocks,
-            residual=numbers(runs[:n], identity_on_unseen),
-            plain=numbers(runs[n:], identity_on_unseen),
-            untrained=numbers(runs[:n], lambda f: f.untrained),
-        )
-
-    @staticmethod
-    def figure(result: ResidualResult) -> Figure:
-        """Pearson over blocks."""
-        return curves(
-            [
-                Curve(name="residual", values=result.residual.mT),
-                Curve(name="plain, as deep", values=result.plain.mT, role="other"),
-                Curve(name="residual, untrained", values=result.untrained.mT, role="null"),
-            ],
-            title="Skip connections and the identity",
-            alt="Residual networks stay near the identity, plain ones do not",
-            x="blocks",
-            y="Pearson to the identity",
-            at=result.blocks,
-        )
-
-    rules = {
-        "id.fig41.residual": Rule(
-            measured=lambda r: {
-                **{f"residual, {b}": float(v.mean()) for b, v in zip(r.blocks, r.residual, strict=True)},
-                **{f"plain, {b}": float(v.mean()) for b, v in zip(r.blocks, r.plain, strict=True)},
-            },
-            spread=lambda r: {f"residual, {b}": sd(v) for b, v in zip(r.blocks, r.residual, strict=True)},
-            null=lambda r: {
-                f"untrained, {b}": float(v.mean()) for b, v in zip(r.blocks, r.untrained, strict=True)
-            },
-            reproduced=lambda r: (
-                bool((r.residual.mean(1) > r.plain.mean(1) + 0.4).all())
-                and bool((r.residual.mean(1).diff() < 0).all())
+        base = replace(cfg.base, seed=cfg.seed)
+        tasks = [replace(base, family="residual_fcn", depth=blocks) for blocks in cfg.blocks]
+        networks = trained([*tasks, *(replace(base, depth=2 * b) for b in cfg.blocks)], label="Residual")
+        n, readings = len(cfg.blocks), with_initial({"identity": identity_on_unseen})
+        residual, plain = (read_all(readings, cfg.blocks, part) for part in (networks[:n], networks[n:]))
+        return {
+            **{f"{name} of residual networks": series for name, series in residual.items() if name != "loss"},
+            **{f"{name} of plain networks": series for name, series in plain.items() if name != "loss"},
+            LEAD: by(cfg.blocks, residual["identity"].values - plain["identity"].values),
+            "loss": by(
+                [f"{kind} {blocks}" for kind in ("residual", "plain") for blocks in cfg.blocks],
+                [network.after.loss for network in networks],
             ),
-            partly=lambda r: bool((r.residual.mean(1) > r.plain.mean(1) + 0.3).all()),
-        )
-    }
+        }

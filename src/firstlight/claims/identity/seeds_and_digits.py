@@ -1,81 +1,69 @@
 """Study of stability over seeds and over the training image."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxtyping import Float
-from torch import Tensor
+import torch
 
-from firstlight.claims.identity.support import DESK, PAPER, SMOKE, grid, mean_identity, numbers, varied
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.figures import Curve, Figure, curves
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.identity.common import DESK, FITTED, PAPER, SMOKE, mean_identity, trained
+from firstlight.claims.quantities import average, highest, value
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import Study, study
 from firstlight.insights import IdentityTask
 
-
-@dataclass(frozen=True, kw_only=True)
-class SeedsResult(Result):
-    """Mean cosine to the identity, by depth and seed, and for other training digits."""
-
-    depths: tuple[int, ...]
-    by_depth: Float[Tensor, "depths seeds"]
-    digits: tuple[str, ...]
-    by_digit: Float[Tensor, "digits seeds"]
+N_SEEDS = 3  # networks whose standard deviation is one measurement
 
 
-@study("id.fig36.seeds")
-class SeedsAndDigits:
+@study
+class SeedsAndDigits(Study):
     """Is the outcome stable over seeds and over the training digit?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Three networks for each depth, and for each training digit."""
 
         base: IdentityTask = DESK
         depths: tuple[int, ...] = (1, 3, 5, 7, 10, 14, 20)
         digits: tuple[str, ...] = ("7", "3", "0")
         digit_depth: int = 3
-        n_seeds: int = 3
         seed: int = 0
 
     scales = {
-        "smoke": Config(base=SMOKE, depths=(1, 3), digits=("coffee", "rocket"), n_seeds=2),
+        "smoke": Config(base=SMOKE, depths=(1, 3), digits=("coffee", "rocket")),
         "desk": Config(),
         "paper": Config(base=PAPER),
     }
+    unit = "standard deviation of the mean cosine to the identity, or loss"
+    rules = (
+        Rule(
+            claim="id.fig36.seeds",
+            effect=all_of(highest("spread over seeds") < 0.1, value("spread over seeds and digits") < 0.1),
+            reduced=value("spread over seeds and digits") < 0.1,
+            null=average("spread over seeds") < average("initial spread over seeds"),
+            requires=FITTED,
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> SeedsResult:
-        """Train and compare."""
-        seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
-        rows = [[varied(cfg.base, s, depth=d) for s in seeds] for d in cfg.depths]
-        rows += [
-            [varied(cfg.base, s, depth=cfg.digit_depth, labels=(digit,)) for s in seeds]
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train with several seeds and compare."""
+        seeds = [N_SEEDS * cfg.seed + i for i in range(N_SEEDS)]  # no two runs of the study share a network
+        depths = [replace(cfg.base, depth=d, seed=s) for d in cfg.depths for s in seeds]
+        digits = [
+            replace(cfg.base, depth=cfg.digit_depth, labels=(digit,), seed=s)
             for digit in cfg.digits
+            for s in seeds
         ]
-        values = numbers(grid(rows, label="seeds and digits"), mean_identity)
-        n = len(cfg.depths)
-        return SeedsResult(depths=cfg.depths, by_depth=values[:n], digits=cfg.digits, by_digit=values[n:])
-
-    @staticmethod
-    def figure(result: SeedsResult) -> Figure:
-        """Range over seeds by depth."""
-        return curves(
-            [Curve(name="cosine to the identity", values=result.by_depth.mT)],
-            title="Stability over seeds",
-            alt="The range over seeds at every depth",
-            x="layers",
-            y="mean cosine over the angles",
-            at=result.depths,
-        )
-
-    rules = {
-        "id.fig36.seeds": Rule(
-            measured=lambda r: {
-                **{f"sd, {d} layers": float(v.std()) for d, v in zip(r.depths, r.by_depth, strict=True)},
-                "sd over seeds and digits, 3 layers": float(r.by_digit.std()),
-                **{f"digit {d}": float(v.mean()) for d, v in zip(r.digits, r.by_digit, strict=True)},
-            },
-            reproduced=lambda r: float(r.by_depth.std(1).max()) < 0.1 and float(r.by_digit.std()) < 0.1,
-            partly=lambda r: float(r.by_digit.std()) < 0.1,
-        )
-    }
+        networks = trained([*depths, *digits], label="Seeds and digits")
+        after = torch.tensor([mean_identity(network.after) for network in networks]).double()
+        before = torch.tensor([mean_identity(network.before) for network in networks[: len(depths)]]).double()
+        losses = torch.tensor([network.after.loss for network in networks[: len(depths)]])
+        by_digit = after[len(depths) :].reshape(-1, N_SEEDS)
+        return {
+            "spread over seeds": by(cfg.depths, after[: len(depths)].reshape(-1, N_SEEDS).std(1)),
+            "initial spread over seeds": by(cfg.depths, before.reshape(-1, N_SEEDS).std(1)),
+            "spread over seeds and digits": float(by_digit.std()),
+            "identity by digit": by(cfg.digits, by_digit.mean(1)),
+            "loss": by(cfg.depths, losses.reshape(-1, N_SEEDS).amax(1)),
+        }

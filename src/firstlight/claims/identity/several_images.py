@@ -1,38 +1,30 @@
 """Study of two and three training images: are answers mixtures of them?"""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from firstlight.claims.identity.support import (
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.identity.common import (
     DESK,
     DESK_FCN,
+    FITTED,
     PAPER,
     PAPER_FCN,
     SMOKE,
     SMOKE_FCN,
-    grid,
-    sd,
-    varied,
+    trained,
 )
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import IdentityRun, IdentityTask
+from firstlight.claims.quantities import highest, lowest, value
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import Study, study
+from firstlight.insights import IdentityTask
 from firstlight.measures.identity import image_outputs
 
-
-@dataclass(frozen=True, kw_only=True)
-class SeveralResult(Result):
-    """R squared of answers to unseen images, regressed on the training images."""
-
-    deep_two: Float[Tensor, " seeds"]
-    deep_three: Float[Tensor, " seeds"]
-    shallow: Float[Tensor, " seeds"]
-    convolutional: Float[Tensor, " nets"]
-    inputs: float
+DEEP = ("FCN with 2 images", "FCN with 3 images", "CNN with 2 images")
 
 
 def explained(images: Float[Tensor, "n c h w"], training: Float[Tensor, "k c h w"]) -> float:
@@ -45,81 +37,58 @@ def explained(images: Float[Tensor, "n c h w"], training: Float[Tensor, "k c h w
     return float((1 - left.square().sum(0)[alive] / total[alive]).mean())
 
 
-def _explained_by(run: IdentityRun) -> float:
-    images = run.settings.images
-    return explained(image_outputs(run.model, images.unseen), images.training)
-
-
-@study("id.fig38.two_three")
-class SeveralImages:
+@study
+class SeveralImages(Study):
     """Do deep networks answer with mixtures of their two or three training images?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Deep networks of both families, and one layer for comparison."""
 
         base: IdentityTask = DESK_FCN
         convolutional: IdentityTask = DESK
         depth: int = 4
         cnn_depth: int = 20
-        n_seeds: int = 2
         seed: int = 0
 
     scales = {
         "smoke": Config(base=SMOKE_FCN, convolutional=SMOKE, cnn_depth=2),
         "desk": Config(),
-        "paper": Config(base=PAPER_FCN, convolutional=PAPER, depth=10, cnn_depth=24, n_seeds=3),
+        "paper": Config(base=PAPER_FCN, convolutional=PAPER, depth=10, cnn_depth=24),
     }
-
-    @staticmethod
-    def run(cfg: Config) -> SeveralResult:
-        """Train on two and on three images."""
-        seeds = range(cfg.seed, cfg.seed + cfg.n_seeds)
-        rows = [
-            [varied(cfg.base, s, depth=cfg.depth, examples=2) for s in seeds],
-            [varied(cfg.base, s, depth=cfg.depth, examples=3) for s in seeds],
-            [varied(cfg.base, s, depth=1, examples=2) for s in seeds],
-            [varied(cfg.convolutional, cfg.seed, depth=cfg.cnn_depth, examples=2)],
-        ]
-        runs = grid(rows, label="two and three images")
-        found = [torch.tensor([_explained_by(run) for run in row], dtype=torch.float64) for row in runs]
-        images = rows[0][0].images
-        return SeveralResult(
-            deep_two=found[0],
-            deep_three=found[1],
-            shallow=found[2],
-            convolutional=found[3],
-            inputs=explained(images.unseen, images.training),
-        )
-
-    @staticmethod
-    def figure(result: SeveralResult) -> Figure:
-        """R squared seed by seed."""
-        return curves(
-            [
-                Curve(name="deep, two images", values=result.deep_two[None]),
-                Curve(name="deep, three images", values=result.deep_three[None], role="random labels"),
-                Curve(name="one layer, two images", values=result.shallow[None], role="other"),
-            ],
-            title="How much of an answer is a mixture of the training images",
-            alt="Deep networks answer with mixtures",
-            x="seed",
-            y="R squared",
-        )
-
-    rules = {
-        "id.fig38.two_three": Rule(
-            measured=lambda r: {
-                "R2, deep, 2 images": float(r.deep_two.mean()),
-                "R2, deep, 3 images": float(r.deep_three.mean()),
-                "R2, one layer": float(r.shallow.mean()),
-                "R2, deep CNN, 2 images": float(r.convolutional.mean()),
-            },
-            spread=lambda r: {"R2, deep, 2 images": sd(r.deep_two), "R2, deep, 3 images": sd(r.deep_three)},
-            null=lambda r: {"R2 of the inputs themselves": r.inputs},
-            reproduced=lambda r: (
-                min(float(v.mean()) for v in (r.deep_two, r.deep_three, r.convolutional)) > 0.7
+    unit = "R squared"
+    rules = (
+        Rule(
+            claim="id.fig38.two_three",
+            effect=lowest("mixture", over=DEEP) > 0.7,
+            reduced=value("mixture", at=DEEP[0]) > 0.7,
+            null=all_of(
+                lowest("mixture", over=DEEP) > highest("initial mixture", over=DEEP),
+                lowest("mixture", over=DEEP) > value("mixture in the inputs themselves"),
             ),
-            partly=lambda r: float(r.deep_two.mean()) > 0.7,
-        )
-    }
+            requires=FITTED,
+        ),
+    )
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train on two and on three images."""
+        fcn, cnn = replace(cfg.base, seed=cfg.seed), replace(cfg.convolutional, seed=cfg.seed)
+        tasks = {
+            DEEP[0]: replace(fcn, depth=cfg.depth, examples=2),
+            DEEP[1]: replace(fcn, depth=cfg.depth, examples=3),
+            DEEP[2]: replace(cnn, depth=cfg.cnn_depth, examples=2),
+            "one layer with 2 images": replace(fcn, depth=1, examples=2),
+        }
+        networks = trained(list(tasks.values()), label="Two and three images")
+
+        def mixture(task: IdentityTask, model: nn.Module) -> float:
+            return explained(image_outputs(model, task.images.unseen), task.images.training)
+
+        inputs = tasks[DEEP[0]].images
+        return {
+            "mixture": by(tasks, [mixture(net.task, net.model) for net in networks]),
+            "initial mixture": by(tasks, [mixture(net.task, net.task.build()) for net in networks]),
+            "mixture in the inputs themselves": explained(inputs.unseen, inputs.training),
+            "loss": by(tasks, [net.after.loss for net in networks]),
+        }

@@ -1,55 +1,50 @@
 """Study of how far each layer moves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.identity.support import (
+from firstlight.claims.conditions import all_of, each
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.identity.common import (
     DESK,
     DESK_FCN,
+    FITTED,
     PAPER,
     PAPER_FCN,
     SMOKE,
     SMOKE_FCN,
-    grid,
-    varied,
+    Network,
+    trained,
 )
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import IdentityRun, IdentityTask
-from firstlight.measures.identity import weight_changes
+from firstlight.claims.quantities import lowest, value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import Study, study
+from firstlight.insights import IdentityTask
+from firstlight.measures.identity.stages import weight_changes
+
+LOW = "change of the lowest five layers of the FCN"
+STILL = 0.02  # "barely move": less than 2 % of a layer's initial norm
 
 
-@dataclass(frozen=True, kw_only=True)
-class WeightChangeResult(Result):
-    """Relative change of every layer, bottom to top."""
-
-    shallow: Float[Tensor, " shallow_layers"]
-    deep: Float[Tensor, " deep_layers"]
-    connected: Float[Tensor, " fcn_layers"]
-    connected_loss: float
+def _changes(network: Network) -> Tensor:
+    initial = dict(network.task.build().state_dict())
+    return torch.tensor(list(weight_changes(initial, network.after.weights).values()), dtype=torch.float64)
 
 
-def _changes(run: IdentityRun) -> Tensor:
-    initial = dict(run.settings.build().state_dict())
-    return torch.tensor(list(weight_changes(initial, run.found.weights).values()), dtype=torch.float64)
-
-
-@study("id.fig19.weight_change")
-class WeightChange:
+@study
+class WeightChange(Study):
     """Which layers move, and do the lowest ones stay in place?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Settings."""
+        """Two convolutional networks, and a fully connected one of eleven hidden layers."""
 
         cnn: IdentityTask = DESK
         depths: tuple[int, int] = (5, 10)
         fcn: IdentityTask = DESK_FCN
-        fcn_depth: int = 12  # eleven hidden layers
+        fcn_depth: int = 12
         seed: int = 0
 
     scales = {
@@ -57,49 +52,41 @@ class WeightChange:
         "desk": Config(),
         "paper": Config(cnn=PAPER, depths=(10, 20), fcn=PAPER_FCN),
     }
-
-    @staticmethod
-    def run(cfg: Config) -> WeightChangeResult:
-        """Compare weights before and after."""
-        tasks = [varied(cfg.cnn, cfg.seed, depth=d) for d in cfg.depths]
-        tasks.append(varied(cfg.fcn, cfg.seed, depth=cfg.fcn_depth))
-        (runs,) = grid([tasks], label="weight change")
-        return WeightChangeResult(
-            shallow=_changes(runs[0]),
-            deep=_changes(runs[1]),
-            connected=_changes(runs[2]),
-            connected_loss=runs[2].found.loss,
-        )
-
-    @staticmethod
-    def figure(result: WeightChangeResult) -> Figure:
-        """By layer."""
-        return curves(
-            [Curve(name="deep CNN", values=result.deep[None])],
-            title="Relative change of the weights, bottom to top",
-            alt="One value per layer",
-            x="layer",
-            y="|W - W0| / |W0|",
-        )
-
-    rules = {
-        "id.fig19.weight_change": Rule(
-            measured=lambda r: {
-                "CNN, fewer layers: top": float(r.shallow[-1]),
-                "CNN, fewer layers: largest other": float(r.shallow[:-1].max()),
-                "CNN, more layers: top": float(r.deep[-1]),
-                "CNN, more layers: largest other": float(r.deep[:-1].max()),
-                "CNN, more layers: smallest": float(r.deep.min()),
-                "FCN: top": float(r.connected[-1]),
-                "FCN: largest of the lowest five": float(r.connected[:5].max()),
-                "FCN: loss": r.connected_loss,
-            },
-            reproduced=lambda r: (
-                all(float(v[-1]) == float(v.max()) for v in (r.shallow, r.deep))
-                and float(r.deep.min()) > 0
-                and float(r.connected[:5].max()) < 0.02
+    unit = "relative change of the weights"
+    rules = (
+        Rule(
+            claim="id.fig19.weight_change",
+            effect=all_of(
+                each("lead of the top layer", ">", 0),
+                lowest("smallest change in the CNN") > STILL,
+                value(LOW) < STILL,
             ),
-            partly=lambda r: all(float(v[-1]) == float(v.max()) for v in (r.shallow, r.deep)),
-            note="near zero in the deep FCN is read as below 2 % in each of the lowest five layers",
-        )
-    }
+            reduced=each("lead of the top layer", ">", 0),
+            null=all_of(
+                lowest("top layer over mean layer") > 1,
+                value(LOW) < value("change of the mean layer of the FCN"),
+            ),
+            requires=FITTED,
+            note="lead: change of the top layer minus the largest other; the null is that place does not matter",
+            change=Change(
+                "the fully connected network had not fitted, and any movement counted as not vanishing"
+            ),
+        ),
+    )
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Compare weights before and after."""
+        tasks = [replace(cfg.cnn, seed=cfg.seed, depth=depth) for depth in cfg.depths]
+        fcn = replace(cfg.fcn, seed=cfg.seed, depth=cfg.fcn_depth)
+        networks = trained([*tasks, fcn], label="Weight change")
+        *cnns, connected = (_changes(network) for network in networks)
+        return {
+            "lead of the top layer": by(cfg.depths, [float(c[-1] - c[:-1].max()) for c in cnns]),
+            "top layer over mean layer": by(cfg.depths, [float(c[-1] / c.mean()) for c in cnns]),
+            "smallest change in the CNN": by(cfg.depths, [float(c.min()) for c in cnns]),
+            LOW: float(connected[:5].max()),
+            "change of the mean layer of the FCN": float(connected.mean()),
+            "change of the top layer of the FCN": float(connected[-1]),
+            "loss": by([*(f"CNN {d}" for d in cfg.depths), "FCN"], [net.after.loss for net in networks]),
+        }

@@ -1,40 +1,61 @@
-"""What several studies of the learning order need: small images, ensembles, moments."""
+"""What the studies of the learning order share: images, ensembles, a linear network in closed form, figures."""
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight import data
+from firstlight.claims.evidence import Evidence
+from firstlight.claims.rules import NoNull
+from firstlight.claims.study import Study
+from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
-from firstlight.measures.learning_order import AccessibilityHistory, AccessibilityRecorder, history_of
+from firstlight.figures import Curve, Figure, curves
+from firstlight.maths import PCA, spearman
+from firstlight.measures.learning_order import (
+    AccessibilityHistory,
+    AccessibilityRecorder,
+    CompactRecorder,
+    activation_free_representation,
+    compact_representation,
+    history_of,
+)
 from firstlight.models import ModelSpec
+from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
 
-PUBLISHED = 10_000  # images of cats and dogs in the paper
+IDENTITY = NoNull("an identity: nothing but an error could produce it")
+
+# ---------------------------------------------------------------- data
 
 
-def images(name: str, split: str, n: int, *, seed: int, halve: bool | None = None) -> ImageData:
-    """Draw n images; below the published numbers of them, averaged over 2 x 2 pixels to half their size.
+def images(name: str, split: str, n: int, *, seed: int, halve: bool) -> ImageData:
+    """Draw n images; `halve` averages them over 2 x 2 pixels.
 
-    With fewer images than pixels every linear network fits everything, and no order can be seen.
+    With fewer images than pixels every linear network fits everything, and no order can be seen: where few
+    images are affordable, they must be small.
     """
-    found = data.load(name, split=split, n=n, seed=seed)
-    small = n < PUBLISHED and name != "small_mammals" if halve is None else halve
-    return found.map(lambda x: F.avg_pool2d(x, 2), halved=True) if small else found
+    drawn = data.load(name, split=split, n=n, seed=seed)
+    return drawn.map(lambda x: F.avg_pool2d(x, 2), halved=True) if halve else drawn
 
 
-def pair(
-    name: str, n_train: int, n_test: int, *, seed: int, halve: bool | None = None
-) -> tuple[ImageData, ImageData]:
-    """Training and test images of one size, channels standardised by the training images."""
-    small = n_train < PUBLISHED and name != "small_mammals" if halve is None else halve
-    train = images(name, "train", n_train, seed=seed, halve=small)
-    test = images(name, "test", n_test, seed=seed, halve=small)
+def normalised(name: str, n: int, *, seed: int, halve: bool) -> ImageData:
+    """Training images with standardised channels."""
+    drawn = images(name, "train", n, seed=seed, halve=halve)
+    return ChannelNormalisation.fit(drawn).transform(drawn)
+
+
+def pair(name: str, n_train: int, n_test: int, *, seed: int, halve: bool) -> tuple[ImageData, ImageData]:
+    """Training and test images, channels standardised by the training images."""
+    train = images(name, "train", n_train, seed=seed, halve=halve)
+    test = images(name, "test", n_test, seed=seed, halve=halve)
     scale = ChannelNormalisation.fit(train)
     return scale.transform(train), scale.transform(test)
 
@@ -51,22 +72,46 @@ def one_hot(part: ImageData) -> Float[Tensor, "n k"]:
     return rows - rows.mean(0)
 
 
-def signs(part: ImageData) -> Float[Tensor, " n"]:
-    """Labels of two classes as -1 and 1."""
-    return 2.0 * part.y.double() - 1
+def random_directions(pca: PCA, *, seed: int) -> PCA:
+    """The same mean, but directions drawn at random: the control of whatever leading components do."""
+    generator = generator_from("directions", seed)
+    basis, _ = torch.linalg.qr(torch.randn(pca.basis.shape, generator=generator, dtype=torch.float64))
+    return dataclasses.replace(pca, basis=basis)
+
+
+# ---------------------------------------------------------------- networks
 
 
 class Watch:
     """Makes one accessibility recorder per probe set."""
 
-    def __init__(self, *probes: ImageData, extra: Callable[[int], list[Observer]] | None = None) -> None:
-        self.probes, self.extra = probes, extra
+    def __init__(self, *probes: ImageData) -> None:
+        self.probes = probes
         self.name = "accessibility of " + " ".join(p.fingerprint for p in probes)
 
     def __call__(self, steps_per_epoch: int) -> Sequence[Observer]:
-        """Return the recorders, then the others."""
-        own: list[Observer] = [AccessibilityRecorder(p.x, p.y, every=steps_per_epoch) for p in self.probes]
-        return own + (self.extra(steps_per_epoch) if self.extra else [])
+        """Return the recorders."""
+        return [AccessibilityRecorder(p.x, p.y, every=steps_per_epoch) for p in self.probes]
+
+
+@dataclass(frozen=True)
+class CompactWatch:
+    """Makes a recorder of the compact representation; `is_linear` says whether there are activations to leave out."""
+
+    shape: tuple[int, int, int]
+    steps: tuple[int, ...]
+    is_linear: bool = True
+    name: str = "compact representations"
+
+    def __call__(self, steps_per_epoch: int) -> Sequence[Observer]:
+        """Return the recorder."""
+        of = compact_representation if self.is_linear else activation_free_representation
+        return [CompactRecorder(self.shape, steps=self.steps, of=of)]
+
+
+def ensemble_seed(seed: int) -> int:
+    """First seed of the networks of one seed of a study; no two studies' seeds share a network."""
+    return 1000 * seed
 
 
 def histories(
@@ -77,17 +122,129 @@ def histories(
     return nets, [history_of([net.records[i] for net in nets]) for i in range(len(probes))]
 
 
-def trained_models(spec: ModelSpec, nets: list[Trained]) -> list[nn.Module]:
-    """The networks with their trained weights."""
-    return [net.into(spec(net.seed)) for net in nets]
+def linear_network(train: ImageData, *, depth: int) -> ModelSpec:
+    """Fully connected linear network from Glorot weights, 256 units in its hidden layers."""
+    options = {"depth": 1} if depth == 1 else {"depth": depth, "units": 256}
+    classes, shape = train.n_classes, train.shape
+    return ModelSpec(
+        name="linear_fcn", classes=classes, shape=shape, initialiser="xavier_uniform", options=options
+    )
 
 
-def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation over seeds (0 for a single one)."""
-    row = torch.tensor(list(values), dtype=torch.float64)
-    return float(row.mean()), float(row.std()) if len(row) > 1 else 0.0
+def training_accuracy(nets: Sequence[Trained]) -> float:
+    """Share of right answers during the last epoch, mean over networks."""
+    rows = [net.history.hits[-net.history.steps_per_epoch :] for net in nets]
+    return float(torch.stack(rows).double().mean())
 
 
-def is_non_decreasing(values: Sequence[float]) -> bool:
-    """Whether no value lies below the one before it."""
-    return all(b >= a for a, b in pairwise(values))
+def linear_accuracy(
+    train: ImageData, probe: ImageData, *, rate: float, steps: Sequence[int]
+) -> Float[Tensor, " t"]:
+    """Accuracy over time of a one-layer linear network, in closed form: full-batch descent from zero.
+
+    Parameters
+    ----------
+    train, probe : ImageData
+        Images to train on and to be asked about.
+    rate : float
+        Relative to the inverse of the largest eigenvalue.
+    steps : sequence of int
+        When to ask.
+    """
+    x, z = centred(train, probe)
+    moments = principal_moments(x, one_hot(train))
+    coordinates = z @ moments.basis
+    frequencies = train.counts.double() / len(train)
+    initial = torch.zeros_like(moments.cross)
+    size = rate / float(moments.values[0])
+    right = [
+        (coordinates @ columns_at(initial, moments, rate=size, steps=s).T + frequencies).argmax(1) == probe.y
+        for s in steps
+    ]
+    return torch.stack(right).double().mean(1)
+
+
+# ---------------------------------------------------------------- readings
+
+
+def order_by_index(values: Float[Tensor, " m"]) -> float:
+    """Spearman correlation with the component's index; 0 if the values are all alike."""
+    if float(values.max() - values.min()) <= 1e-9 * float(values.abs().max()):
+        return 0.0
+    return float(spearman(values, torch.arange(len(values))))
+
+
+def bands(values: Float[Tensor, " m"]) -> tuple[float, float]:
+    """Means over components 1 to 5 and 50 to 100 (or the second half, where there are fewer)."""
+    low = min(49, len(values) // 2)
+    return float(values[:5].mean()), float(values[low:100].mean())
+
+
+# ---------------------------------------------------------------- bases
+
+
+SMOKE: dict[str, Any] = {"data": "photos:coffee/flower"}
+SMOKE_CNN: dict[str, Any] = {**SMOKE, "options": (("width", 0.1),)}
+PAPER_CNN: dict[str, Any] = {"halve": False, "model": "st_vgg", "options": ()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CnnConfig:
+    """Data and convolutional networks."""
+
+    data: str = "cats_dogs"
+    halve: bool = True
+    model: str = "small"
+    options: tuple[tuple[str, float], ...] = (("width", 0.5),)
+    nets: int = 1
+    seed: int = 0
+
+    def spec(self, train: ImageData, *, model: str = "") -> ModelSpec:
+        """Network for these images."""
+        shape, options = train.shape, dict(self.options)
+        return ModelSpec(name=model or self.model, classes=train.n_classes, shape=shape, options=options)
+
+    def recipe(self, **options: Any) -> Recipe:
+        """SGD in batches of 32; the seeds of a study share no network."""
+        return Recipe(**{"batch_size": 32, "seed": ensemble_seed(self.seed), **options})
+
+
+class CurveStudy(Study):
+    """Draws arrays that the study kept for its figure; the range over seeds is a band."""
+
+    drawn: ClassVar[dict[str, str] | str]
+    """Role of each array; or how the names of an ordered family of arrays begin."""
+
+    axes: ClassVar[tuple[str, str]]
+    """What the axes say."""
+
+    at: ClassVar[str] = ""
+    """Array with the positions on the horizontal axis."""
+
+    log_axes: ClassVar[str] = ""
+    """Which axes are logarithmic: "", "x" or "xy"."""
+
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw the arrays."""
+        family = cls.drawn if isinstance(cls.drawn, str) else None
+        names = [n for n in evidence.arrays if family and n.startswith(family)] or list(cls.drawn)
+        shared = min(len(row) for name in names for row in evidence.arrays[name])  # ranks differ by seed
+        series = []
+        for index, name in enumerate(names):
+            values = torch.stack([row[:shared] for row in evidence.arrays[name]])
+            if isinstance(cls.drawn, dict):
+                series.append(Curve(name=name, values=values, role=cls.drawn[name]))
+            else:
+                series.append(Curve(name=name, values=values, shade=index / max(len(names) - 1, 1)))
+        x, y = cls.axes
+        return curves(
+            series,
+            title=cls.question(),
+            alt=f"{y} against {x}: {', '.join(names)}",
+            x=x,
+            y=y,
+            at=evidence.arrays[cls.at][0][:shared].tolist() if cls.at else None,
+            log_x="x" in cls.log_axes,
+            log_y="y" in cls.log_axes,
+        )

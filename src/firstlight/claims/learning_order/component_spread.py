@@ -1,209 +1,203 @@
 """Spread over linear networks and distance to the optimum, by principal component."""
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.learning_order._shared import centred, images, one_hot
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured
+from firstlight.claims.learning_order.common import (
+    CompactWatch,
+    CurveStudy,
+    bands,
+    centred,
+    ensemble_seed,
+    linear_network,
+    normalised,
+    one_hot,
+    order_by_index,
+    training_accuracy,
+)
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import ChannelNormalisation, ZCAWhitening
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import spearman
+from firstlight.data.interventions import ZCAWhitening
+from firstlight.maths import image_pca
 from firstlight.measures.learning_order import ComponentConvergence, component_convergence
 from firstlight.theory import deep_linear as dl
+from firstlight.training import Recipe, train_ensemble
+
+SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComponentSpread(Result):
-    """Convergence by component, of natural and of whitened images."""
-
-    one_layer: ComponentConvergence
-    one_layer_whitened: ComponentConvergence
-    two_layers: ComponentConvergence
-    two_layers_whitened: ComponentConvergence
-    pair_natural: ComponentConvergence  # the two-class data, as they are
-    pair_whitened: ComponentConvergence
-
-
-def trained(
-    train: ImageData, *, depth: int, width: int, nets: int, steps: int, rate: float, seed: int
-) -> ComponentConvergence:
-    """Full-batch descent on the squared loss from Glorot weights; starts, halves and ends are kept."""
-    (x,) = centred(train)
-    y = one_hot(train)
-    moments = dl.principal_moments(x, y)
-    rank = int((moments.values > 1e-9 * moments.values[0]).sum())
-    sxx, syx = x.T @ x, y.T @ x
-    size = rate / (depth * float(moments.values[0]))
-    widths = (x.shape[1], *[width] * (depth - 1), y.shape[1])
-    found = []
-    for net in range(nets):
-        generator = generator_from("component spread", seed, net)
-        layers = dl.drawn_layers(
-            widths, dl.glorot_variances(widths), generator=generator, distribution="uniform"
-        )
-        shots = [dl.compact(layers)]
-        for step in range(1, steps + 1):
-            layers = dl.stepped(layers, sxx, syx, rate=size)
-            if step in (steps // 2, steps):
-                shots.append(dl.compact(layers))
-        found.append(torch.stack(shots))
-    basis = moments.basis[:, :rank]
-    goal = moments.optimum @ moments.basis.T
-    return component_convergence(
-        torch.stack(found), basis, steps=(0, steps // 2, steps), optimum=goal, class_mean_removed=False
-    )
-
-
-def by_index(values: Float[Tensor, " m"]) -> float:
-    """Spearman correlation with the component's index; 0 if the values are all alike."""
-    if float(values.max() - values.min()) <= 1e-9 * float(values.abs().max()):
-        return 0.0
-    return float(spearman(values, torch.arange(len(values))))
-
-
-def bands(values: Float[Tensor, " m"]) -> tuple[float, float]:
-    """Means over components 1 to 5 and 50 to 100 (or the second half, where there are fewer)."""
-    low = min(49, len(values) // 2)
-    return float(values[:5].mean()), float(values[low:100].mean())
-
-
-@study("deeplin.fig2.left", "pcbias.fig4a", "pcbias.fig4c.whitened")
-class SpreadByComponent:
+@study
+class SpreadByComponent(CurveStudy):
     """Do linear networks agree first along the leading principal components, unless the data are whitened?"""
 
     @dataclass(frozen=True, kw_only=True)
     class Config:
-        """Data and networks."""
+        """Data and networks. One layer is trained by SGD on cross-entropy, two by descent on the squared loss."""
 
         one_layer_data: str = "mnist"
         data: str = "cifar10"
         pair: str = "cats_dogs"
-        n: int = 5000
-        width: int = 512
-        nets: int = 6
+        n: int = 5000  # more than the 3072 pixels
+        halve: bool = False
+        nets: int = 3  # their spread is what is measured
+        epochs: int = 20
+        lr: float = 0.01
+        width: int = 256
         steps: int = 300
         rate: float = 1.0  # of the stability limit 1 / (L d_1), natural images
         whitened_rate: float = 0.03  # of the same limit, or all is over in a step
         seed: int = 0
 
-    scales: ClassVar = {
+    drawn = {"natural": "trained", "whitened": "null"}
+    axes = ("principal component", "spread left")
+    log_axes = "xy"
+    scales = {
         "smoke": Config(
             one_layer_data="photos",
             data="photos",
             pair="photos:coffee/flower",
             n=900,
+            halve=True,
             width=32,
             nets=2,
+            epochs=2,
             steps=4,
         ),
         "desk": Config(),
-        "paper": Config(n=10_000, width=1024, nets=10, steps=20_000),
+        "paper": Config(n=10_000, width=1024, nets=10, epochs=200, steps=20_000),
     }
+    rules = (
+        Rule(
+            claim="deeplin.fig2.left",
+            effect=value(f"{SPREAD} with one layer") > 0.9,
+            null=value(f"{SPREAD} with one layer") > value(f"{SPREAD} with one layer when whitened"),
+            requires=value("training accuracy of one layer") > 0.8,
+            change=Change("descent on the squared loss has a closed form that forces the order; now SGD"),
+        ),
+        Rule(
+            claim="pcbias.fig4a",
+            effect=all_of(value(DISTANCE) > 0.5, value(SPREAD) > 0.5),
+            reduced=value(SPREAD) > 0.5,
+            null=value(SPREAD) > value(f"{SPREAD} when whitened"),
+            requires=value("excess loss left") < 0.5,
+            change=Change("distances are ordered before training (0.835); now what is left of them counts"),
+        ),
+        Rule(
+            claim="pcbias.fig4c.whitened",
+            effect=all_of(
+                value("leading / trailing when whitened") > 0.5, value("leading / trailing when whitened") < 2
+            ),
+            reduced=all_of(
+                value("leading / trailing when whitened") > 1 / 3,
+                value("leading / trailing when whitened") < 3,
+            ),
+            null=value("leading / trailing when whitened") > value("leading / trailing"),
+            note="leading / trailing: spread left along components 1 to 5 over that along 50 to 100",
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> ComponentSpread:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Three data sets, natural and whitened."""
+        natural, white, accuracy = _one_layer(cfg)
+        two, two_white, excess = _two_layers(cfg, cfg.data)
+        both, both_white, _ = _two_layers(cfg, cfg.pair)
+        assert two.distance is not None
+        ratios = [a / b for a, b in (bands(part.share_left()[-1]) for part in (both, both_white))]
+        return {
+            f"{SPREAD} with one layer": order_by_index(natural),
+            f"{SPREAD} with one layer when whitened": order_by_index(white),
+            "training accuracy of one layer": accuracy,
+            DISTANCE: order_by_index(two.distance[1] / two.distance[0]),
+            SPREAD: order_by_index(two.share_left()[1]),
+            f"{SPREAD} when whitened": order_by_index(two_white.share_left()[1]),
+            "excess loss left": excess,
+            "leading / trailing": ratios[0],
+            "leading / trailing when whitened": ratios[1],
+            "natural": two.share_left()[-1],
+            "whitened": two_white.share_left()[-1],
+        }
 
-        def both(name: str, depth: int) -> tuple[ComponentConvergence, ComponentConvergence]:
-            raw = images(name, "train", cfg.n, seed=cfg.seed)
-            natural = ChannelNormalisation.fit(raw).transform(raw)
-            white = ZCAWhitening.fit(natural).transform(natural)
-            common = {
-                "depth": depth,
-                "width": cfg.width,
-                "nets": cfg.nets,
-                "steps": cfg.steps,
-                "seed": cfg.seed,
-            }
-            return (
-                trained(natural, rate=cfg.rate, **common),
-                trained(white, rate=cfg.whitened_rate, **common),
-            )
 
-        one = both(cfg.one_layer_data, 1)
-        two = both(cfg.data, 2)
-        pair = both(cfg.pair, 2)
-        return ComponentSpread(
-            one_layer=one[0],
-            one_layer_whitened=one[1],
-            two_layers=two[0],
-            two_layers_whitened=two[1],
-            pair_natural=pair[0],
-            pair_whitened=pair[1],
+def _one_layer(cfg: SpreadByComponent.Config) -> tuple[Tensor, Tensor, float]:
+    """Share of the spread left by SGD, on natural and whitened images, and the accuracy on natural ones."""
+    train = normalised(cfg.one_layer_data, cfg.n, seed=cfg.seed, halve=True)
+    pca = image_pca(train.x)
+    basis = pca.truncated(pca.rank(rtol=1e-9)).basis
+    spec = linear_network(train, depth=1)
+    recipe = Recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs, seed=ensemble_seed(cfg.seed))
+    steps = (0, recipe.total_steps(len(train)))
+    watch = CompactWatch(train.shape, steps)
+    shares, accuracies = [], []
+    for part in (train, ZCAWhitening.fit(train, pca=pca).transform(train)):
+        nets = train_ensemble(spec, cfg.nets, part, recipe, observe=watch, label="Training one layer")
+        weights = torch.stack([net.records[0]["weights"] for net in nets])
+        # the softmax never trains the mean over classes, whose spread would hide the effect
+        convergence = component_convergence(weights, basis, steps=steps, class_mean_removed=True)
+        shares.append(convergence.share_left()[-1])
+        accuracies.append(training_accuracy(nets))
+    return shares[0], shares[1], accuracies[0]
+
+
+def _two_layers(
+    cfg: SpreadByComponent.Config, name: str
+) -> tuple[ComponentConvergence, ComponentConvergence, float]:
+    """Convergence on natural and on whitened images, and the excess loss left on natural ones."""
+    train = normalised(name, cfg.n, seed=cfg.seed, halve=cfg.halve)
+    moments = _moments(train)
+    natural, excess = _descent(moments, cfg, rate=cfg.rate)
+    whitened, _ = _descent(_whitened(moments), cfg, rate=cfg.whitened_rate)
+    return natural, whitened, excess
+
+
+def _moments(train: ImageData) -> dl.PrincipalMoments:
+    (x,) = centred(train)
+    return dl.principal_moments(x, one_hot(train))
+
+
+def _whitened(moments: dl.PrincipalMoments, *, eps: float = 1e-8) -> dl.PrincipalMoments:
+    """Moments of the whitened images: whitening scales the coordinates and rotates nothing, so none is decomposed."""
+    variances = moments.values / moments.n_samples
+    scale = (variances + eps * variances[0]).rsqrt()
+    return replace(moments, values=moments.values * scale.square(), cross=moments.cross * scale)
+
+
+def _descent(
+    moments: dl.PrincipalMoments, cfg: SpreadByComponent.Config, *, rate: float
+) -> tuple[ComponentConvergence, float]:
+    """Full-batch descent on the squared loss from Glorot weights, in principal coordinates."""
+    k, q = moments.cross.shape
+    rank = int((moments.values > 1e-9 * moments.values[0]).sum())
+    size = rate / (2 * float(moments.values[0]))
+    widths = (q, cfg.width, k)
+    snapshots = []
+    for net in range(cfg.nets):
+        generator = generator_from("component spread", cfg.seed, net)
+        bottom, top = dl.drawn_layers(
+            widths, dl.glorot_variances(widths), generator=generator, distribution="uniform"
         )
-
-    @staticmethod
-    def figure(result: ComponentSpread) -> Figure:
-        """Share of the spread that is left, by component."""
-        shown = min(len(c.spread[0]) for c in (result.two_layers, result.two_layers_whitened))
-        return curves(
-            [
-                Curve(name="natural", values=result.two_layers.share_left()[-1:, :shown]),
-                Curve(
-                    name="whitened", values=result.two_layers_whitened.share_left()[-1:, :shown], role="null"
-                ),
-            ],
-            title="Spread over networks that is left after training",
-            alt="Share of the initial spread against component: rising for natural images, flat when whitened",
-            x="principal component",
-            y="spread left",
-            log_x=True,
-            log_y=True,
-        )
-
-    rules: ClassVar = {
-        "deeplin.fig2.left": Rule(
-            measured=lambda r: {"Spearman": by_index(r.one_layer.share_left()[-1])},
-            reproduced=lambda r: by_index(r.one_layer.share_left()[-1]) > 0.9,
-            partly=lambda r: by_index(r.one_layer.share_left()[-1]) > 0.9,
-            null=lambda r: {
-                "whitened, last over first share": float(
-                    r.one_layer_whitened.share_left()[-1, -1] / r.one_layer_whitened.share_left()[-1, 0]
-                )
-            },
-        ),
-        "pcbias.fig4a": Rule(
-            measured=lambda r: {
-                "distance": by_index(r.two_layers.distance[1]),
-                "spread": by_index(r.two_layers.spread[1]),
-                "spread 1-5": bands(r.two_layers.spread[-1])[0],
-                "spread 50-100": bands(r.two_layers.spread[-1])[1],
-            },
-            reproduced=lambda r: (
-                by_index(r.two_layers.distance[1]) > 0.5 and by_index(r.two_layers.spread[1]) > 0.5
-            ),
-            partly=lambda r: bands(r.two_layers.spread[-1])[0] < 0.1 * bands(r.two_layers.spread[-1])[1],
-            null=lambda r: {
-                "distance at the start": by_index(r.two_layers.distance[0]),
-                "spread at the start": by_index(r.two_layers.spread[0]),
-                "spread, whitened": by_index(r.two_layers_whitened.spread[1]),
-            },
-        ),
-        "pcbias.fig4c.whitened": Rule(
-            measured=lambda r: {
-                "spread left, 1-5 over 50-100": bands(r.pair_whitened.share_left()[-1])[0]
-                / bands(r.pair_whitened.share_left()[-1])[1]
-            },
-            reproduced=lambda r: (
-                0.5
-                < bands(r.pair_whitened.share_left()[-1])[0] / bands(r.pair_whitened.share_left()[-1])[1]
-                < 2
-            ),
-            partly=lambda r: (
-                1 / 3
-                < bands(r.pair_whitened.share_left()[-1])[0] / bands(r.pair_whitened.share_left()[-1])[1]
-                < 3
-            ),
-            null=lambda r: {
-                "natural": bands(r.pair_natural.share_left()[-1])[0]
-                / bands(r.pair_natural.share_left()[-1])[1]
-            },
-        ),
-    }
+        bottom = bottom @ moments.basis
+        kept = [top @ bottom]
+        for step in range(1, cfg.steps + 1):
+            error = (top @ bottom) * moments.values - moments.cross
+            bottom, top = bottom - size * top.T @ error, top - size * error @ bottom.T
+            if step in (cfg.steps // 2, cfg.steps):
+                kept.append(top @ bottom)
+        snapshots.append(torch.stack(kept))
+    weights = torch.stack(snapshots)
+    losses = ((weights - moments.optimum).square() * moments.values).sum((0, 2, 3))
+    convergence = component_convergence(
+        weights,
+        torch.eye(q, rank, dtype=torch.float64),
+        steps=(0, cfg.steps // 2, cfg.steps),
+        optimum=moments.optimum,
+        class_mean_removed=False,
+    )
+    return convergence, float(losses[-1] / losses[0])

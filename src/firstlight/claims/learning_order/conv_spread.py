@@ -1,173 +1,145 @@
 """Spread over convolutional networks, linear and not, by principal component."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from firstlight.claims.learning_order._shared import centred, one_hot, pair
-from firstlight.claims.learning_order.component_spread import bands, by_index
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.data.images import ImageData
-from firstlight.figures import Curve, Figure, curves
-from firstlight.measures.learning_order import (
-    CompactRecorder,
-    ComponentConvergence,
-    activation_free_representation,
-    compact_representation,
-    component_convergence,
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured
+from firstlight.claims.learning_order.common import (
+    PAPER_CNN,
+    SMOKE_CNN,
+    CnnConfig,
+    CompactWatch,
+    CurveStudy,
+    bands,
+    centred,
+    ensemble_seed,
+    normalised,
+    one_hot,
+    order_by_index,
+    training_accuracy,
 )
-from firstlight.models import ModelSpec
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import study
+from firstlight.data.images import ImageData
+from firstlight.data.interventions import ZCAWhitening
+from firstlight.measures.learning_order import ComponentConvergence, component_convergence
 from firstlight.theory.deep_linear import principal_moments
-from firstlight.training import Observer, Recipe, train_ensemble
+from firstlight.training import train_ensemble
+
+SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
+RELU = "spread left early in ReLU networks along components"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConvSpread(Result):
-    """Convergence of the compact representation, by component."""
-
-    linear: ComponentConvergence
-    relu: ComponentConvergence
-    early: int  # index of the early time at which the non-linear networks are read
-
-
-@dataclass(frozen=True)
-class _Watch:
-    shape: tuple[int, int, int]
-    steps: tuple[int, ...]
-    linear: bool
-    name: str = "compact representations"
-
-    def __call__(self, steps_per_epoch: int) -> list[Observer]:
-        of = compact_representation if self.linear else activation_free_representation
-        return [CompactRecorder(self.shape, steps=self.steps, of=of)]
-
-
-@study("pcbias.fig4b", "pcbias.fig4d")
-class ConvolutionalSpread:
+@study
+class ConvolutionalSpread(CurveStudy):
     """Do convolutional networks, linear and ReLU, also agree first along leading components?"""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(CnnConfig):
         """Data and networks."""
 
-        data: str = "cats_dogs"
-        n: int = 1000
+        n: int = 2500
         linear_model: str = "small_linear"
-        model: str = "small"
-        options: tuple[tuple[str, float], ...] = (("width", 0.5),)
-        nets: int = 4
-        relu_nets: int = 5
-        linear_epochs: int = 10
-        epochs: int = 4
-        lr: float = 0.05
+        nets: int = 2  # their spread is what is measured
+        linear_epochs: int = 20
+        epochs: int = 12
+        lr: float = 0.2
         relu_lr: float = 0.1
-        seed: int = 0
 
-    scales: ClassVar = {
-        "smoke": Config(
-            data="photos:coffee/flower",
-            n=64,
-            options=(("width", 0.1),),
-            nets=2,
-            relu_nets=2,
-            linear_epochs=2,
-            epochs=2,
-        ),
+    drawn = {"linear, end": "trained", "linear, whitened": "null", "ReLU, early": "other"}
+    axes = ("principal component", "spread / initial spread")
+    log_axes = "xy"
+    scales = {
+        "smoke": Config(**SMOKE_CNN, n=64, linear_epochs=2, epochs=2),
         "desk": Config(),
+        "night": Config(halve=False, n=10_000, nets=4, linear_epochs=60, epochs=20),
         "paper": Config(
-            n=10_000,
+            **PAPER_CNN,
             linear_model="linear_st_vgg",
-            model="st_vgg",
-            options=(),
+            n=10_000,
             nets=10,
-            relu_nets=10,
             linear_epochs=100,
             epochs=50,
             relu_lr=0.05,
         ),
     }
+    rules = (
+        Rule(
+            claim="pcbias.fig4b",
+            effect=all_of(value(DISTANCE) > 0.5, value(SPREAD) > 0.5),
+            reduced=value(SPREAD) > 0.5,
+            null=value(SPREAD) > value(f"{SPREAD} when whitened"),
+            requires=value("training accuracy of linear networks") > 0.6,
+            change=Change("spread and distance were not relative to those of the initial networks"),
+        ),
+        Rule(
+            claim="pcbias.fig4d",
+            effect=value(f"{RELU} 1-5") < value(f"{RELU} 50-100"),
+            null=value(f"{RELU} 1-5") / value(f"{RELU} 50-100")
+            < value(f"{RELU} 1-5 when whitened") / value(f"{RELU} 50-100 when whitened"),
+            requires=value("training accuracy of ReLU networks") > 0.7,
+            note="early is after a quarter of training",
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> ConvSpread:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Squared loss for the linear networks, whose optimum is known; cross-entropy for the others."""
-        train, _ = pair(cfg.data, cfg.n, 32, seed=cfg.seed)
-        (x,) = centred(train)
-        moments = principal_moments(x, one_hot(train))
-        basis = moments.basis[:, : int((moments.values > 1e-9 * moments.values[0]).sum())]
-        goal = moments.optimum @ moments.basis.T
-        linear_recipe = Recipe(lr=cfg.lr, batch_size=32, epochs=cfg.linear_epochs, loss="mse", seed=cfg.seed)
-        linear = _convergence(
-            train, cfg.linear_model, cfg, linear_recipe, cfg.nets, basis, linear=True, goal=goal
-        )
-        recipe = Recipe(lr=cfg.relu_lr, batch_size=32, epochs=cfg.epochs, seed=cfg.seed + 100)
-        relu = _convergence(train, cfg.model, cfg, recipe, cfg.relu_nets, basis, linear=False, goal=None)
-        return ConvSpread(linear=linear, relu=relu, early=1)
-
-    @staticmethod
-    def figure(result: ConvSpread) -> Figure:
-        """Share of the spread that is left."""
-        return curves(
-            [
-                Curve(name="linear, end", values=result.linear.share_left()[-1:]),
-                Curve(name="ReLU, early", values=result.relu.share_left()[result.early][None], role="other"),
-            ],
-            title="Spread over convolutional networks",
-            alt="Spread relative to the start, by component, of linear and ReLU networks",
-            x="principal component",
-            y="spread / initial spread",
-            log_x=True,
-            log_y=True,
-        )
-
-    rules: ClassVar = {
-        "pcbias.fig4b": Rule(
-            measured=lambda r: {
-                "distance": by_index(r.linear.distance[1]),
-                "spread": by_index(r.linear.spread[1]),
-                "spread 1-5, end": bands(r.linear.spread[-1])[0],
-                "spread 50-100, end": bands(r.linear.spread[-1])[1],
-            },
-            reproduced=lambda r: by_index(r.linear.distance[1]) > 0.5 and by_index(r.linear.spread[1]) > 0.5,
-            partly=lambda r: bands(r.linear.spread[-1])[0] < 0.5 * bands(r.linear.spread[-1])[1],
-            null=lambda r: {
-                "distance at the start": by_index(r.linear.distance[0]),
-                "spread at the start": by_index(r.linear.spread[0]),
-            },
-        ),
-        "pcbias.fig4d": Rule(
-            measured=lambda r: {
-                "left early, 1-5": bands(r.relu.share_left()[r.early])[0],
-                "left early, 50-100": bands(r.relu.share_left()[r.early])[1],
-                "left late, 1-5": bands(r.relu.share_left()[-1])[0],
-                "left late, 50-100": bands(r.relu.share_left()[-1])[1],
-            },
-            reproduced=lambda r: (
-                bands(r.relu.share_left()[r.early])[0] < bands(r.relu.share_left()[r.early])[1]
-            ),
-            partly=lambda r: bands(r.relu.share_left()[r.early])[0] < bands(r.relu.share_left()[r.early])[1],
-            null=lambda r: {"without training": 1.0},
-        ),
-    }
+        train = normalised(cfg.data, cfg.n, seed=cfg.seed, halve=cfg.halve)
+        white = ZCAWhitening.fit(train).transform(train)
+        linear, linear_accuracy = _convergence(train, cfg, is_linear=True)
+        linear_white, _ = _convergence(white, cfg, is_linear=True)
+        relu, relu_accuracy = _convergence(train, cfg, is_linear=False)
+        relu_white, _ = _convergence(white, cfg, is_linear=False)
+        assert linear.distance is not None
+        leading, trailing = bands(relu.share_left()[1])
+        leading_white, trailing_white = bands(relu_white.share_left()[1])
+        return {
+            DISTANCE: order_by_index(linear.distance[1] / linear.distance[0]),
+            SPREAD: order_by_index(linear.share_left()[1]),
+            f"{SPREAD} when whitened": order_by_index(linear_white.share_left()[1]),
+            "training accuracy of linear networks": linear_accuracy,
+            f"{RELU} 1-5": leading,
+            f"{RELU} 50-100": trailing,
+            f"{RELU} 1-5 when whitened": leading_white,
+            f"{RELU} 50-100 when whitened": trailing_white,
+            "training accuracy of ReLU networks": relu_accuracy,
+            "linear, end": linear.share_left()[-1],
+            "linear, whitened": linear_white.share_left()[-1],
+            "ReLU, early": relu.share_left()[1],
+        }
 
 
 def _convergence(
-    train: ImageData,
-    name: str,
-    cfg: "ConvolutionalSpread.Config",
-    recipe: Recipe,
-    nets: int,
-    basis: Tensor,
-    *,
-    linear: bool,
-    goal: Tensor | None,
-) -> ComponentConvergence:
-    spec = ModelSpec(name=name, classes=train.n_classes, shape=train.shape, options=dict(cfg.options))
+    train: ImageData, cfg: ConvolutionalSpread.Config, *, is_linear: bool
+) -> tuple[ComponentConvergence, float]:
+    """Convergence at half (linear) or a quarter (ReLU) of training and at its end, and training accuracy."""
+    (x,) = centred(train)
+    moments = principal_moments(x, one_hot(train))
+    basis = moments.basis[:, : int((moments.values > 1e-9 * moments.values[0]).sum())]
+    if is_linear:
+        name, recipe = cfg.linear_model, cfg.recipe(lr=cfg.lr, epochs=cfg.linear_epochs, loss="mse")
+    else:
+        name, recipe = (
+            cfg.model,
+            cfg.recipe(lr=cfg.relu_lr, epochs=cfg.epochs, seed=ensemble_seed(cfg.seed) + 100),
+        )
+    spec = cfg.spec(train, model=name)
     total = recipe.total_steps(len(train))
-    steps = (0, max(1, total // 2 if linear else total // 4), total)
-    watch = _Watch(train.shape, steps, linear)
-    members = train_ensemble(spec, nets, train, recipe, observe=watch, label=f"Training {name}")
-    weights = torch.stack([m.records[0]["weights"] for m in members])
-    return component_convergence(weights, basis, steps=steps, optimum=goal, class_mean_removed=not linear)
+    steps = (0, max(1, total // (2 if is_linear else 4)), total)
+    watch = CompactWatch(train.shape, steps, is_linear)
+    nets = train_ensemble(spec, cfg.nets, train, recipe, observe=watch, label=f"Training {name}")
+    weights = torch.stack([net.records[0]["weights"] for net in nets])
+    goal: Tensor | None = moments.optimum @ moments.basis.T if is_linear else None
+    convergence = component_convergence(
+        weights, basis, steps=steps, optimum=goal, class_mean_removed=not is_linear
+    )
+    if not is_linear:
+        return convergence, training_accuracy(nets)
+    frequencies = train.counts.double() / len(train)
+    right = (torch.einsum("nq,akq->ank", x, weights[:, -1].double()) + frequencies).argmax(2) == train.y
+    return convergence, float(right.double().mean())

@@ -1,16 +1,17 @@
 """Identities of deep linear networks, checked to numerical or Monte-Carlo precision."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of, each
+from firstlight.claims.evidence import Measured, by
+from firstlight.claims.learning_order.common import IDENTITY
+from firstlight.claims.quantities import highest, lowest, value
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
 from firstlight.theory import deep_linear as dl
 
 RATES = (1e-3, 1e-4, 1e-5)
@@ -19,21 +20,80 @@ SMALL = (5, 6, 7, 4, 3)
 CHUNK = 250  # networks drawn at a time
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identities(Result):
-    """Deviations from each identity."""
+@study
+class DeepLinearExact(Study):
+    """Do the identities of deep linear networks hold as corrected?"""
 
-    remainders: Float[Tensor, " rates"]  # remainder over the squared rate
-    gradient: float  # against finite differences, relative
-    closed_form: float  # one layer, 50 steps
-    closed_form_printed: float  # with the paper's shifted index
-    scales: float  # Monte-Carlo means of A and B against expectations
-    product: float  # variance of the product against its expectation
-    unit_equal: float  # definition 3 at equal widths
-    unit_uneven: float  # at widths 100, 104, 98
-    drift_left: Float[Tensor, " layers"]  # measured over predicted drift of A
-    drift_right: Float[Tensor, " layers"]  # of B
-    drift_printed: float  # largest error of the paper's own coefficient 2l for B, relative
+    @dataclass(frozen=True, kw_only=True)
+    class Config:
+        """Sizes of the Monte-Carlo checks."""
+
+        draws: int = 4000  # networks for the means of A and B
+        drift_draws: int = 3000  # networks for the drift in the first step
+        width: int = 120  # of their hidden layers
+        seed: int = 0
+
+    scales = {
+        "smoke": Config(),
+        "desk": Config(),
+        "paper": Config(draws=100_000, drift_draws=30_000),
+    }
+    rules = (
+        Rule(
+            claim="deeplin.thm1",
+            effect=highest("scaled remainder") / lowest("scaled remainder") < 1.02,
+            null=IDENTITY,
+        ),
+        Rule(claim="deeplin.gradient", effect=value("gradient error") < 1e-6, null=IDENTITY),
+        Rule(
+            claim="deeplin.L1.closed_form",
+            effect=value("closed-form error") < 1e-12,
+            null=value("closed-form error as printed") > value("closed-form error"),
+        ),
+        Rule(claim="deeplin.thm3", effect=value("deviation of the mean A and B") < 0.03, null=IDENTITY),
+        Rule(
+            claim="deeplin.lemma2", effect=value("deviation of the product's variance") < 0.03, null=IDENTITY
+        ),
+        Rule(
+            claim="deeplin.def3.unit_scale",
+            effect=all_of(
+                value("deviation from 1 with equal widths") < 1e-12,
+                value("deviation from 1 with widths 100-104-98") < 0.05,
+            ),
+            null=IDENTITY,
+        ),
+        Rule(
+            claim="deeplin.thm6.drift",
+            effect=all_of(
+                each("relative drift of A", ">", 0.9),
+                each("relative drift of A", "<", 1.1),
+                each("relative drift of B", ">", 0.9),
+                each("relative drift of B", "<", 1.1),
+            ),
+            null=value("drift error as printed") > value("drift error"),
+        ),
+    )
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Check every identity."""
+        closed, printed = _closed_form_errors(cfg.seed)
+        scales, product = _means(cfg.draws, cfg.seed)
+        left, right, drift_printed = _drift(cfg.width, cfg.drift_draws, cfg.seed)
+        return {
+            "scaled remainder": by(RATES, _remainders(cfg.seed)),
+            "gradient error": _gradient_error(cfg.seed),
+            "closed-form error": closed,
+            "closed-form error as printed": printed,
+            "deviation of the mean A and B": scales,
+            "deviation of the product's variance": product,
+            "deviation from 1 with equal widths": _unit_deviation((5, 100, 100, 100, 3)),
+            "deviation from 1 with widths 100-104-98": _unit_deviation((5, 100, 104, 98, 3)),
+            "relative drift of A": by(range(1, len(left) + 1), left),
+            "relative drift of B": by(range(2, len(right) + 2), right),
+            "drift error": float((right - 1).abs().max()),
+            "drift error as printed": drift_printed,
+        }
 
 
 def _problem(q: int, k: int, n: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -47,12 +107,12 @@ def _remainders(seed: int) -> Tensor:
     sxx, syx = x.T @ x, y.T @ x
     generator = generator_from("layers", seed)
     layers = dl.drawn_layers(DIMS, dl.definition3_variances(DIMS), generator=generator)
-    found = []
+    remainders = []
     for rate in RATES:
         after = dl.compact(dl.stepped(layers, sxx, syx, rate=rate))
         first = dl.compact(layers) + dl.first_order_change(layers, sxx, syx, rate=rate)
-        found.append((after - first).norm() / rate**2)
-    return torch.stack(found)
+        remainders.append((after - first).norm() / rate**2)
+    return torch.stack(remainders)
 
 
 def _gradient_error(seed: int) -> float:
@@ -77,13 +137,13 @@ def _closed_form_errors(seed: int) -> tuple[float, float]:
     x, y = _problem(7, 3, 20, seed)
     moments = dl.principal_moments(x, y)
     rate = 0.5 / float(moments.values[0])
-    start = torch.randn(3, 7, generator=generator_from("start", seed), dtype=torch.float64)
-    weights = start @ moments.basis.T
+    initial = torch.randn(3, 7, generator=generator_from("start", seed), dtype=torch.float64)
+    weights = initial @ moments.basis.T
     for _ in range(50):
         weights = weights - rate * (weights @ (x.T @ x) - y.T @ x)
-    found = moments.rotated(weights)
+    columns = moments.rotated(weights)
     errors = [
-        float((found - dl.columns_at(start, moments, rate=rate, steps=s)).abs().max()) for s in (50, 51)
+        float((columns - dl.columns_at(initial, moments, rate=rate, steps=s)).abs().max()) for s in (50, 51)
     ]
     return errors[0], errors[1]
 
@@ -93,7 +153,7 @@ def _means(draws: int, seed: int) -> tuple[float, float]:
     layers = dl.drawn_layers(SMALL, variances, generator=generator_from("means", seed), draws=(draws,))
     expected, scales = dl.expected_scales(SMALL, variances), dl.scale_matrices(layers)
     pairs = [*zip(scales.left, expected.left, strict=True), *zip(scales.right, expected.right, strict=True)]
-    worst = max(abs(float(m.mean(0).diagonal().mean()) / value - 1) for m, value in pairs)
+    worst = max(abs(float(m.mean(0).diagonal().mean()) / scale - 1) for m, scale in pairs)
     return worst, abs(float(dl.compact(layers).square().mean()) / expected.product_variance - 1)
 
 
@@ -125,99 +185,3 @@ def _drift(width: int, draws: int, seed: int) -> tuple[Tensor, Tensor, float]:
     level = torch.arange(2, depth + 1).double()
     printed = (right[1:] / (rate * 2 * level * k / width * q) - 1).abs().max()  # 2 mu l K/m I
     return a, b, float(printed)
-
-
-@study(
-    "deeplin.thm1",
-    "deeplin.gradient",
-    "deeplin.L1.closed_form",
-    "deeplin.thm3",
-    "deeplin.lemma2",
-    "deeplin.def3.unit_scale",
-    "deeplin.thm6.drift",
-)
-class DeepLinearExact:
-    """Do the identities of deep linear networks hold as corrected?"""
-
-    @dataclass(frozen=True, kw_only=True)
-    class Config:
-        """Sizes of the Monte-Carlo checks."""
-
-        draws: int = 4000  # networks for the means of A and B
-        drift_draws: int = 3000  # networks for the drift in the first step
-        width: int = 120  # of their hidden layers
-        seed: int = 0
-
-    scales: ClassVar = {
-        "smoke": Config(),
-        "desk": Config(),
-        "paper": Config(draws=100_000, drift_draws=30_000),
-    }
-
-    @staticmethod
-    def run(cfg: Config) -> Identities:
-        """Check every identity once."""
-        closed, printed = _closed_form_errors(cfg.seed)
-        scales, product = _means(cfg.draws, cfg.seed)
-        left, right, drift_printed = _drift(cfg.width, cfg.drift_draws, cfg.seed)
-        return Identities(
-            remainders=_remainders(cfg.seed),
-            gradient=_gradient_error(cfg.seed),
-            closed_form=closed,
-            closed_form_printed=printed,
-            scales=scales,
-            product=product,
-            unit_equal=_unit_deviation((5, 100, 100, 100, 3)),
-            unit_uneven=_unit_deviation((5, 100, 104, 98, 3)),
-            drift_left=left,
-            drift_right=right,
-            drift_printed=drift_printed,
-        )
-
-    @staticmethod
-    def figure(result: Identities) -> Figure:
-        """Measured over predicted drift, layer by layer."""
-        return curves(
-            [
-                Curve(name="A, layers 1 to L-1", values=result.drift_left[None]),
-                Curve(name="B, layers 2 to L", values=result.drift_right[None], role="random labels"),
-                Curve(name="theory", values=torch.ones_like(result.drift_left)[None], role="theory"),
-            ],
-            title="Drift of the scale matrices in the first step",
-            alt="Measured over predicted drift of A and B by layer, all close to one",
-            x="layer",
-            y="measured / predicted",
-        )
-
-    rules: ClassVar = {
-        "deeplin.thm1": Rule(
-            measured=lambda r: {f"rate {m:g}": float(v) for m, v in zip(RATES, r.remainders, strict=True)},
-            reproduced=lambda r: bool(((r.remainders / r.remainders[-1] - 1).abs() < 0.02).all()),
-        ),
-        "deeplin.gradient": Rule(
-            measured=lambda r: {"relative error": r.gradient}, reproduced=lambda r: r.gradient < 1e-6
-        ),
-        "deeplin.L1.closed_form": Rule(
-            measured=lambda r: {"error": r.closed_form},
-            reproduced=lambda r: r.closed_form < 1e-12,
-            null=lambda r: {"with the printed index": r.closed_form_printed},
-        ),
-        "deeplin.thm3": Rule(
-            measured=lambda r: {"deviation": r.scales}, reproduced=lambda r: r.scales < 0.03
-        ),
-        "deeplin.lemma2": Rule(
-            measured=lambda r: {"deviation": r.product}, reproduced=lambda r: r.product < 0.03
-        ),
-        "deeplin.def3.unit_scale": Rule(
-            measured=lambda r: {"equal widths": r.unit_equal, "widths 100, 104, 98": r.unit_uneven},
-            reproduced=lambda r: r.unit_equal < 1e-12 and r.unit_uneven < 0.05,
-        ),
-        "deeplin.thm6.drift": Rule(
-            measured=lambda r: {
-                "A, worst": float((r.drift_left - 1).abs().max()),
-                "B, worst": float((r.drift_right - 1).abs().max()),
-            },
-            reproduced=lambda r: bool(((torch.cat([r.drift_left, r.drift_right]) - 1).abs() < 0.1).all()),
-            null=lambda r: {"B with the printed constant": r.drift_printed},
-        ),
-    }

@@ -1,35 +1,23 @@
 """Projection on the leading components beside a blur."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from scipy.ndimage import gaussian_filter
-from torch import Tensor
 
-from firstlight.claims.learning_order._shared import images
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
+from firstlight.claims.learning_order.common import images, random_directions
+from firstlight.claims.quantities import highest
+from firstlight.claims.rules import Rule
+from firstlight.claims.study import study
+from firstlight.claims.sweep import SweepStudy
 from firstlight.data.interventions import ComponentProjection
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import image_pca, pearson
 
 
-@dataclass(frozen=True, kw_only=True)
-class LowPass(Result):
-    """Mean correlation of projected and blurred images, by width of the blur."""
-
-    widths: tuple[float, ...]
-    leading: Float[Tensor, " widths"]  # images on their leading components
-    random: Float[Tensor, " widths"]  # on as many random directions
-    spread: float  # over images, at the best width
-
-
-@study("intro.pca_vs_lowpass")
-class ProjectionIsABlur:
+@study
+class ProjectionIsABlur(SweepStudy):
     """Does an image on its leading principal components look like a blurred image?"""
 
     @dataclass(frozen=True, kw_only=True)
@@ -43,63 +31,35 @@ class ProjectionIsABlur:
         widths: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # pixels
         seed: int = 0
 
-    scales: ClassVar = {
+    factor, axis = "widths", "width of the blur (pixels)"
+    unit = "correlation with the blurred image"
+    readings = {"leading components": lambda row: row[0], "random directions": lambda row: row[1]}
+    scales = {
         "smoke": Config(data="photos", n=100, shown=20, widths=(2.0, 4.0)),
         "desk": Config(),
         "paper": Config(data="stl10", n=5000),
     }
+    rules = (
+        Rule(
+            claim="intro.pca_vs_lowpass",
+            effect=highest("leading components") > 0.8,
+            null=highest("leading components") > highest("random directions"),
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> LowPass:
-        """Blur each channel; reflect at the borders."""
+    @classmethod
+    def outcomes(cls, cfg: Config, values: Sequence[float]) -> list[tuple[float, float]]:
+        """Correlate projected and blurred images; the blur reflects at the borders."""
         train = images(cfg.data, "train", cfg.n, seed=cfg.seed, halve=False)
-        pca = image_pca(train.x)
         part = train.take(torch.arange(min(cfg.shown, cfg.n)))
-        projected = ComponentProjection.fit(train, cfg.components, pca=pca).transform(part).x.flatten(1)
-        d = pca.dimension
-        draw = torch.randn(
-            d, cfg.components, generator=generator_from("directions", cfg.seed), dtype=torch.float64
+        pca = image_pca(train.x).truncated(cfg.components)
+        leading, random = (
+            ComponentProjection.fit(train, cfg.components, pca=p).transform(part).x.flatten(1)
+            for p in (pca, random_directions(pca, seed=cfg.seed))
         )
-        basis, _ = torch.linalg.qr(draw)
-        rows = part.x.flatten(1).double() - pca.mean
-        random = pca.mean + rows @ basis @ basis.T
-        leading, control, spreads = [], [], []
-        for width in cfg.widths:
+        rows = []
+        for width in values:
             blurred = gaussian_filter(part.x.numpy(), sigma=(0, 0, width, width))
             flat = torch.from_numpy(np.ascontiguousarray(blurred)).flatten(1)
-            each = pearson(projected, flat)
-            leading.append(each.mean())
-            spreads.append(float(each.std()))
-            control.append(pearson(random, flat).mean())
-        best = int(torch.stack(leading).argmax())
-        return LowPass(
-            widths=cfg.widths, leading=torch.stack(leading), random=torch.stack(control), spread=spreads[best]
-        )
-
-    @staticmethod
-    def figure(result: LowPass) -> Figure:
-        """Correlation against the width of the blur."""
-        return curves(
-            [
-                Curve(name="leading components", values=result.leading[None]),
-                Curve(name="random directions", values=result.random[None], role="null"),
-            ],
-            title="Projection beside a blur",
-            alt="Correlation of projected and blurred images against the width of the blur",
-            x="width of the blur (pixels)",
-            y="correlation",
-            at=result.widths,
-        )
-
-    rules: ClassVar = {
-        "intro.pca_vs_lowpass": Rule(
-            measured=lambda r: {
-                "correlation": float(r.leading.max()),
-                "at width": r.widths[int(r.leading.argmax())],
-            },
-            reproduced=lambda r: float(r.leading.max()) > 0.8,
-            partly=lambda r: float(r.leading.max()) > 0.8,
-            spread=lambda r: {"correlation": r.spread},
-            null=lambda r: {"random directions": float(r.random.max())},
-        )
-    }
+            rows.append((float(pearson(leading, flat).mean()), float(pearson(random, flat).mean())))
+        return rows

@@ -1,204 +1,137 @@
 """Learning-order constancy with and without whitening, at matched training accuracy."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from jaxtyping import Float
-from torch import Tensor
-
-from firstlight.claims.learning_order._shared import histories, images
-from firstlight.claims.study import Rule, study
-from firstlight.core.result import Result
+from firstlight.claims.conditions import all_of
+from firstlight.claims.evidence import Measured
+from firstlight.claims.learning_order.common import (
+    PAPER_CNN,
+    SMOKE_CNN,
+    CnnConfig,
+    CurveStudy,
+    histories,
+    images,
+    linear_network,
+)
+from firstlight.claims.quantities import value
+from firstlight.claims.rules import Change, Rule
+from firstlight.claims.study import study
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation, ZCAWhitening
-from firstlight.figures import Curve, Figure, curves
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
-    Constancy,
     learning_order_constancy,
     matched,
     running_constancy,
 )
-from firstlight.models import ModelSpec
-from firstlight.training import Recipe
 
 
-@dataclass(frozen=True, kw_only=True)
-class Whitening(Result):
-    """One architecture on natural and on whitened images."""
-
-    natural: Constancy  # at matched training accuracy
-    whitened: Constancy
-    natural_end: float  # constancy at the end of training, not matched
-    whitened_end: float
-    natural_curve: Float[Tensor, " epochs"]
-    whitened_curve: Float[Tensor, " epochs"]
-
-    @property
-    def drop(self) -> float:
-        """Loss of constancy by whitening, all examples."""
-        return self.natural.value.value - self.whitened.value.value
-
-    @property
-    def fast_drop(self) -> float:
-        """The same among the fastest fifth; NaN-free: 0 where it is undefined."""
-        if self.natural.fastest is None or self.whitened.fastest is None:
-            return 0.0
-        return self.natural.fastest.value - self.whitened.fastest.value
-
-
-@dataclass(frozen=True, kw_only=True)
-class WhitenedOrder(Result):
-    """Linear and convolutional networks."""
-
-    linear: Whitening
-    cnn: Whitening
-
-
-@study("loc.fig7a", "loc.fig7b")
-class WhiteningAndOrder:
+@study
+class WhiteningAndOrder(CurveStudy):
     """Does whitening the images break the constancy of the learning order?"""
 
     @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(CnnConfig):
         """Data and networks; the accessibility is that of the training images."""
 
-        data: str = "cats_dogs"
         n: int = 2000  # more than the 768 pixels: with fewer, the drop is trivial
         n_cnn: int = 1000
-        nets: int = 10  # per ensemble; three ensembles, the third picks the fastest fifth
-        cnn_nets: int = 3
-        epochs: int = 20
-        cnn_epochs: int = 12
-        lr: float = 0.001
+        nets: int = 3  # per ensemble; three ensembles, the third picks the fastest fifth
+        cnn_nets: int = 2
+        epochs: int = 40
+        cnn_epochs: int = 15
+        lr: float = 0.01
         cnn_lr: float = 0.05
-        model: str = "small"
-        width: float = 0.5
-        seed: int = 0
 
-    scales: ClassVar = {
-        "smoke": Config(
-            data="photos:coffee/flower",
-            n=900,
-            n_cnn=100,
-            nets=2,
-            cnn_nets=1,
-            epochs=2,
-            cnn_epochs=2,
-            width=0.1,
-        ),
+    drawn = {"linear networks, natural": "trained", "linear networks, whitened": "random labels"}
+    axes = ("epoch", "constancy up to this epoch")
+    scales = {
+        "smoke": Config(**SMOKE_CNN, n=900, n_cnn=100, nets=2, cnn_nets=1, epochs=2, cnn_epochs=2, lr=0.001),
         "desk": Config(),
+        "night": Config(n=5000, n_cnn=2500, halve=False, nets=10, cnn_nets=3, epochs=100, cnn_epochs=20),
         "paper": Config(
-            n=10_000, n_cnn=10_000, cnn_nets=10, epochs=200, cnn_epochs=100, model="vgg19", width=1.0
+            **{**PAPER_CNN, "model": "vgg19"},
+            n=10_000,
+            n_cnn=10_000,
+            nets=10,
+            cnn_nets=10,
+            epochs=200,
+            cnn_epochs=100,
         ),
     }
+    rules = (
+        Rule(
+            claim="loc.fig7a",
+            effect=all_of(
+                value("natural constancy of linear networks") > 0.8,
+                value("drop in linear networks") > 0.2,
+                value("drop in linear networks among the fastest") > value("drop in linear networks"),
+            ),
+            reduced=value("drop in linear networks") > 0.15,
+            null=value("drop in linear networks") > value("drop in linear networks without whitening"),
+            requires=value("matched accuracy of linear networks") > 0.6,
+            change=Change("networks at 54 % were judged, and neither 'very high' nor the fastest fifth was"),
+        ),
+        Rule(
+            claim="loc.fig7b",
+            effect=all_of(
+                value("drop in CNNs") > 0,
+                value("drop in CNNs") < value("drop in linear networks"),
+                value("drop in CNNs among the fastest") > value("drop in CNNs"),
+            ),
+            reduced=value("drop in CNNs") > 0,
+            null=value("drop in CNNs") > value("drop in CNNs without whitening"),
+            requires=all_of(
+                value("matched accuracy of CNNs") > 0.65, value("matched accuracy of linear networks") > 0.6
+            ),
+            change=Change("it was not asked that whitening lowers the constancy at all"),
+        ),
+    )
 
-    @staticmethod
-    def run(cfg: Config) -> WhitenedOrder:
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
         """Three ensembles in each condition."""
-        return WhitenedOrder(linear=_compared(cfg, linear=True), cnn=_compared(cfg, linear=False))
-
-    @staticmethod
-    def figure(result: WhitenedOrder) -> Figure:
-        """Constancy of the order learned so far."""
-        return curves(
-            [
-                Curve(name="linear, natural", values=result.linear.natural_curve[None]),
-                Curve(
-                    name="linear, whitened", values=result.linear.whitened_curve[None], role="random labels"
-                ),
-            ],
-            title="Learning-order constancy",
-            alt="Correlation of the learning order of two ensembles, epoch by epoch, natural and whitened",
-            x="epoch",
-            y="constancy up to this epoch",
-        )
-
-    rules: ClassVar = {
-        "loc.fig7a": Rule(
-            measured=lambda r: {
-                "natural": r.linear.natural.value.value,
-                "whitened": r.linear.whitened.value.value,
-                "drop": r.linear.drop,
-                "drop, fastest fifth": r.linear.fast_drop,
-            },
-            reproduced=lambda r: r.linear.drop > 0.2,
-            partly=lambda r: r.linear.drop > 0.15,
-            spread=lambda r: {
-                "natural": (r.linear.natural.value.high - r.linear.natural.value.low) / 3.92,
-                "whitened": (r.linear.whitened.value.high - r.linear.whitened.value.low) / 3.92,
-            },
-            null=lambda r: {
-                "accuracy, natural": r.linear.natural.accuracy[0],
-                "accuracy, whitened": r.linear.whitened.accuracy[0],
-                "drop at the end, accuracy not matched": r.linear.natural_end - r.linear.whitened_end,
-            },
-        ),
-        "loc.fig7b": Rule(
-            measured=lambda r: {
-                "natural": r.cnn.natural.value.value,
-                "whitened": r.cnn.whitened.value.value,
-                "drop": r.cnn.drop,
-                "drop, fastest fifth": r.cnn.fast_drop,
-            },
-            reproduced=lambda r: r.cnn.drop < r.linear.drop and r.cnn.fast_drop > r.cnn.drop,
-            partly=lambda r: r.cnn.natural.value.value >= r.cnn.whitened.value.value,
-            spread=lambda r: {
-                "natural": (r.cnn.natural.value.high - r.cnn.natural.value.low) / 3.92,
-                "whitened": (r.cnn.whitened.value.high - r.cnn.whitened.value.low) / 3.92,
-            },
-            null=lambda r: {
-                "drop in linear networks": r.linear.drop,
-                "accuracy, natural": r.cnn.natural.accuracy[0],
-                "accuracy, whitened": r.cnn.whitened.accuracy[0],
-                "drop at the end, accuracy not matched": r.cnn.natural_end - r.cnn.whitened_end,
-            },
-        ),
-    }
+        return {**_compared(cfg, linear=True), **_compared(cfg, linear=False)}
 
 
-def _compared(cfg: "WhiteningAndOrder.Config", *, linear: bool) -> Whitening:
-    raw = images(cfg.data, "train", cfg.n if linear else cfg.n_cnn, seed=cfg.seed)
-    natural = ChannelNormalisation.fit(raw).transform(raw)
+def _compared(cfg: WhiteningAndOrder.Config, *, linear: bool) -> Measured:
+    """Constancy of one kind of network on natural and on whitened images, cut at the same accuracy."""
+    everything = images(cfg.data, "train", cfg.n, seed=cfg.seed, halve=cfg.halve)
+    raw = everything if linear else images(cfg.data, "train", cfg.n_cnn, seed=cfg.seed, halve=cfg.halve)
+    scale = ChannelNormalisation.fit(raw)
+    natural = scale.transform(raw)
     # the whitening is that of all images, also where the CNNs see fewer of them than there are pixels
-    whole = (
-        natural
-        if linear
-        else ChannelNormalisation.fit(raw).transform(images(cfg.data, "train", cfg.n, seed=cfg.seed))
-    )
-    white = ZCAWhitening.fit(whole).transform(natural)
-    found = [_ensembles(cfg, data, linear=linear) for data in (natural, white)]
-    cut = [matched(a, b) for a, b in zip(*found, strict=True)]
-    constancies = [
+    white = ZCAWhitening.fit(scale.transform(everything)).transform(natural)
+    ensembles = [_ensembles(cfg, part, linear=linear) for part in (natural, white)]
+    cut = [matched(a, b) for a, b in zip(*ensembles, strict=True)]
+    before, after = (
         learning_order_constancy(cut[0][i], cut[1][i], third=cut[2][i], seed=cfg.seed) for i in range(2)
-    ]
-    ends = [learning_order_constancy(f[0], f[1], seed=cfg.seed).value.value for f in found]
-    return Whitening(
-        natural=constancies[0],
-        whitened=constancies[1],
-        natural_end=ends[0],
-        whitened_end=ends[1],
-        natural_curve=running_constancy(found[0][0], found[0][1]),
-        whitened_curve=running_constancy(found[1][0], found[1][1]),
     )
+    again = learning_order_constancy(cut[0][0], cut[2][0], seed=cfg.seed)
+    fast = [
+        part.fastest.value if part.fastest else 0.0 for part in (before, after)
+    ]  # 0 if all learned at once
+    kind = "linear networks" if linear else "CNNs"
+    return {
+        f"natural constancy of {kind}": before.value.value,
+        f"whitened constancy of {kind}": after.value.value,
+        f"drop in {kind}": before.value.value - after.value.value,
+        f"drop in {kind} among the fastest": fast[0] - fast[1],
+        f"drop in {kind} without whitening": abs(before.value.value - again.value.value),
+        f"matched accuracy of {kind}": min(before.accuracy[0], after.accuracy[0]),
+        f"{kind}, natural": running_constancy(ensembles[0][0], ensembles[0][1]),
+        f"{kind}, whitened": running_constancy(ensembles[1][0], ensembles[1][1]),
+    }
 
 
 def _ensembles(
-    cfg: "WhiteningAndOrder.Config", train: ImageData, *, linear: bool
+    cfg: WhiteningAndOrder.Config, train: ImageData, *, linear: bool
 ) -> list[AccessibilityHistory]:
     if linear:
-        spec = ModelSpec(
-            name="linear_fcn",
-            classes=train.n_classes,
-            shape=train.shape,
-            initialiser="xavier_uniform",
-            options={"depth": 1},
-        )
-        recipe = Recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs, seed=cfg.seed)
+        spec = linear_network(train, depth=1)
+        recipe = cfg.recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs)
     else:
-        options = {"width": cfg.width} if cfg.model == "small" else {}
-        spec = ModelSpec(name=cfg.model, classes=train.n_classes, shape=train.shape, options=options)
-        recipe = Recipe(lr=cfg.cnn_lr, batch_size=32, epochs=cfg.cnn_epochs, seed=cfg.seed)
+        spec, recipe = cfg.spec(train), cfg.recipe(lr=cfg.cnn_lr, epochs=cfg.cnn_epochs)
     each = cfg.nets if linear else cfg.cnn_nets
     _, (history,) = histories(spec, 3 * each, train, recipe, train, label="Training ensembles")
     return [history.networks(slice(i * each, (i + 1) * each)) for i in range(3)]

@@ -13,9 +13,8 @@ from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
 from firstlight.core.parallel import single_thread
 from firstlight.core.seeds import generator_from
-from firstlight.estimators import solve_linearized
 from firstlight.figures import Curve, Figure, curves
-from firstlight.measures.linearized import ntk_gram
+from firstlight.measures.linearized import ntk_gram, solve_linearized
 from firstlight.models import LinearizedModel, build, linearize
 
 SIDE = 28

@@ -105,7 +105,7 @@ def pair(plan: Plan) -> Pair:
         linearised=linearised,
         solved=solution.least_norm if solution else None,
         ridge=solution.ridge if solution else None,
-        settings={kind: found[0] for kind, found in rankings.items()},
+        settings={kind: ranked[0] for kind, ranked in rankings.items()},
         parameters=parameter_count(model),
         equations=plan.task.n * outputs,
         majority=parts[2].majority,
@@ -161,8 +161,8 @@ def ranking(plan: Plan, kind: str) -> list[Setting]:
     if len(plan.rates) == len(plan.decays) == 1:
         return [(plan.rates[0], plan.decays[0])]
     same = dataclasses.replace(plan, seed=plan.search_seed, epochs=plan.search_epochs, solve=False)
-    found: list[Setting] = _kept(f"search for {kind}", same, lambda: search(same, kind))
-    return found
+    kept: list[Setting] = _kept(f"search for {kind}", same, lambda: search(same, kind))
+    return kept
 
 
 def search(plan: Plan, kind: str) -> list[Setting]:
@@ -191,8 +191,8 @@ def _accuracy(model: nn.Module, part: Part, plan: Plan) -> float:
 
 
 def _stored(plan: Plan) -> Pair:
-    found: Pair = _kept("pair", plan, lambda: pair(plan))
-    return found
+    kept: Pair = _kept("pair", plan, lambda: pair(plan))
+    return kept
 
 
 def _kept(what: str, plan: Plan, make: Callable[[], Any]) -> Any:

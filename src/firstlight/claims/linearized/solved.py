@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from firstlight.claims.linearized.tasks import Part
-from firstlight.estimators import solve_linearized
+from firstlight.measures.linearized import solve_linearized
 from firstlight.training import predictions
 
 RIDGES = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)

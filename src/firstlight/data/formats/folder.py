@@ -1,37 +1,115 @@
 """Folders of class folders, the form in which people keep their own images."""
 
+import dataclasses
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
-from firstlight.data.formats.pictures import SUFFIXES, pictures
+from firstlight.data.formats.pictures import AS_THEY_ARE, SUFFIXES, Decoding, any_colour, pictures
+from firstlight.data.images import members_of
 from firstlight.data.stored import Splits, StoredImages, stored_images
 
 _NAMES = {"train": ("train", "training"), "test": ("test", "testing", "val", "valid", "validation")}
 
 
-def read_folder(folder: Path, *, classes: tuple[str, ...] = (), side: int | None = None) -> Splits | None:
-    """Read ``folder/train/CLASS/*`` and ``folder/test/CLASS/*``, or ``folder/CLASS/*`` as the train split.
+@dataclass(frozen=True, eq=False)
+class PictureFiles:
+    """One split of a folder, before any picture is decoded: images are chosen first and decoded after.
+
+    Parameters
+    ----------
+    paths : tuple of Path
+        The files.
+    y : int64 Tensor of shape (n,)
+        Class index of every file.
+    classes : tuple of str
+        One name per class index.
+    decoding : Decoding
+        How the files become arrays.
+    names : tuple of str
+        Names of the files for the user: their paths, also within an archive.
+    is_labelled : bool, default True
+        False for a folder of images without class folders.
+    """
+
+    paths: tuple[Path, ...]
+    y: Int64[Tensor, " n"]
+    classes: tuple[str, ...]
+    decoding: Decoding
+    names: tuple[str, ...]
+    is_labelled: bool = True
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def take(self, index: Tensor) -> "PictureFiles":
+        """The files at `index`, in that order."""
+        places = index.tolist()
+        return dataclasses.replace(
+            self,
+            paths=tuple(self.paths[i] for i in places),
+            names=tuple(self.names[i] for i in places),
+            y=self.y[index],
+        )
+
+    def only(self, names: tuple[str, ...]) -> "PictureFiles":
+        """Keep the named classes, renumbered in the order given."""
+        keep, y = members_of(self.y, self.classes, names)
+        return dataclasses.replace(self.take(keep), y=y, classes=names)
+
+    def decoded(self) -> StoredImages:
+        """Read the pictures."""
+        x, kept = pictures(self.paths, label="reading pictures", decoding=self.decoding)
+        stored = stored_images(x, self.y[kept].numpy(), self.classes, order="n h w c")
+        return dataclasses.replace(
+            stored, files=tuple(self.names[i] for i in kept), is_labelled=self.is_labelled
+        )
+
+
+def list_folder(
+    folder: Path, *, classes: tuple[str, ...] = (), decoding: Decoding = AS_THEY_ARE
+) -> dict[str, PictureFiles] | None:
+    """List ``folder/train/CLASS/*`` and ``folder/test/CLASS/*``, or ``folder/CLASS/*`` as the train split.
 
     Parameters
     ----------
     folder : Path
-        Returns None if it holds no class folders with images.
+        Returns None if it holds no images. Images that lie in it directly have no labels.
     classes : tuple of str, default ()
         The names that must appear, or, with numbers as folder names, the names in that order; by default
         the sorted names of the folders.
-    side : int, optional
-        Crop and resize to this side; by default all images must have one size.
+    decoding : Decoding
+        How the pictures will be decoded. They become coloured if any of them is, in any split.
     """
     if not folder.is_dir():
         return None
     parts = {split: _part(folder, names) for split, names in _NAMES.items()}
-    if parts["train"] is None:
-        splits = _read({"train": folder}, classes, side) if _holds_classes(folder) else None
+    if parts["train"] is not None:
+        places = {split: part for split, part in parts.items() if part}
+    elif _holds_classes(folder):
+        places = {"train": folder}
     else:
-        splits = _read({split: part for split, part in parts.items() if part}, classes, side)
-    return splits
+        return _unlabelled(folder, decoding) if not classes else None
+    classes = classes or tuple(child.name for child in _class_folders(places["train"]))
+    listed = {split: _labelled(place, classes) for split, place in places.items()}
+    everything = [path for paths, _ in listed.values() for path in paths]
+    decoding = _with_channels(decoding, everything)
+    return {
+        split: PictureFiles(tuple(paths), torch.tensor(y), classes, decoding, tuple(map(str, paths)))
+        for split, (paths, y) in listed.items()
+    }
+
+
+def read_folder(
+    folder: Path, *, classes: tuple[str, ...] = (), decoding: Decoding = AS_THEY_ARE
+) -> Splits | None:
+    """Decode everything that :func:`list_folder` lists."""
+    listed = list_folder(folder, classes=classes, decoding=decoding)
+    return None if listed is None else {split: part.decoded() for split, part in listed.items()}
 
 
 def class_label(name: str, classes: tuple[str, ...], where: Path) -> int:
@@ -43,26 +121,32 @@ def class_label(name: str, classes: tuple[str, ...], where: Path) -> int:
     raise InvalidInput(f"{where} holds a class {name!r} that is not among {', '.join(classes[:12])} ...")
 
 
-def _read(parts: dict[str, Path], classes: tuple[str, ...], side: int | None) -> Splits:
-    classes = classes or tuple(folder.name for folder in _class_folders(parts["train"]))
-    splits = {split: _split(part, classes, side) for split, part in parts.items()}
-    shapes = {tuple(images.x.shape[1:]) for images in splits.values()}
-    if len(shapes) > 1:
-        raise InvalidInput(f"train and test images must have one size; got {sorted(shapes)} (c h w).")
-    return splits
+def _unlabelled(folder: Path, decoding: Decoding) -> dict[str, PictureFiles] | None:
+    paths = _images(folder)
+    if not paths:
+        return None
+    names = tuple(map(str, paths))
+    y = torch.zeros(len(paths), dtype=torch.int64)
+    decoding = _with_channels(decoding, paths)
+    return {"train": PictureFiles(tuple(paths), y, ("unlabelled",), decoding, names, is_labelled=False)}
 
 
-def _split(part: Path, classes: tuple[str, ...], side: int | None) -> StoredImages:
+def _labelled(place: Path, classes: tuple[str, ...]) -> tuple[list[Path], list[int]]:
     paths: list[Path] = []
     labels: list[int] = []
-    for folder in _class_folders(part):
-        found = _images(folder)
-        if not found:
+    for folder in _class_folders(place):
+        members = _images(folder)
+        if not members:
             raise InvalidInput(f"The class folder {folder} holds no image. Add some or remove the folder.")
-        paths += found
-        labels += [class_label(folder.name, classes, part)] * len(found)
-    x = pictures(paths, label=f"reading {part.name}", side=side)
-    return stored_images(x, np.array(labels), classes, order="n h w c")
+        paths += members
+        labels += [class_label(folder.name, classes, place)] * len(members)
+    return paths, labels
+
+
+def _with_channels(decoding: Decoding, paths: list[Path]) -> Decoding:
+    if decoding.channels is not None or not any_colour(paths):
+        return decoding
+    return dataclasses.replace(decoding, channels=3)
 
 
 def _part(folder: Path, names: tuple[str, ...]) -> Path | None:

@@ -1,6 +1,5 @@
 """The idx files of MNIST and its kin, plain or gzipped."""
 
-import gzip
 import math
 import zlib
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import gunzipped, read_bytes
 from firstlight.data.entries import Reader
 from firstlight.data.formats.finding import found_file
 from firstlight.data.stored import Splits, stored_images
@@ -21,11 +21,11 @@ def idx_array(path: Path) -> np.ndarray:
     The layout is two zero bytes, the type, the number of axes, each axis as four bytes (highest first),
     then the values.
     """
-    raw = path.read_bytes()
+    raw = read_bytes(path)
     if raw[:2] == b"\x1f\x8b":
         try:
-            raw = gzip.decompress(raw)
-        except (EOFError, OSError, zlib.error) as error:
+            raw = gunzipped(path, raw)
+        except (EOFError, zlib.error) as error:
             raise InvalidInput(f"{path} is truncated or damaged ({error}). Get a fresh copy.") from error
     if len(raw) < 4 or raw[:2] != b"\0\0" or raw[2] != _BYTES:
         raise InvalidInput(

@@ -1,11 +1,12 @@
 """The MATLAB files of SVHN."""
 
-import zlib
+import math
 from pathlib import Path
 
 import numpy as np
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import FAILURES, demand_room, reason_of
 from firstlight.data.entries import Reader
 from firstlight.data.formats.finding import found_file
 from firstlight.data.stored import Splits, StoredImages, stored_images
@@ -31,17 +32,19 @@ def mat_reader(classes: tuple[str, ...], *, files: dict[str, str]) -> Reader:
 
 
 def _split(file: Path, classes: tuple[str, ...]) -> StoredImages:
-    from scipy.io import loadmat  # imported when needed: 100 ms
+    from scipy.io import loadmat, whosmat  # imported when needed: 100 ms
     from scipy.io.matlab import MatReadError
 
-    damage = (
-        ValueError, TypeError, LookupError, OSError, EOFError, NotImplementedError, zlib.error, MatReadError,
-    )  # fmt: skip
     try:
+        listed = {name: (shape, kind) for name, shape, kind in whosmat(file)}
+        sizes = [math.prod(shape) * (1 if kind == "uint8" else 8) for shape, kind in listed.values()]
+        demand_room(file, sum(sizes))
         body = loadmat(file, variable_names=["X", "y"])
-    except damage as error:
+    except InvalidInput:
+        raise
+    except (MatReadError, *FAILURES) as error:
         raise InvalidInput(
-            f"{file} is truncated or no MAT file of version 5 ({error}). Get a fresh copy."
+            f"{file} is truncated or not a MAT file of version 5 ({reason_of(error)}). Get a fresh copy."
         ) from error
     x, y = body.get("X"), body.get("y")
     if x is None or y is None or x.dtype != np.uint8 or x.ndim != 4 or x.shape[3] != y.size:

@@ -1,12 +1,11 @@
 """NumPy archives with images and labels."""
 
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import FAILURES, demand_regular, demand_room_for_zip, reason_of
 from firstlight.data.stored import Splits, StoredImages, stored_images
 
 _CHANNELS = (1, 3)
@@ -24,12 +23,14 @@ def read_npz(path: Path, *, classes: tuple[str, ...] = ()) -> Splits:
     classes : tuple of str, default ()
         Names to use instead.
     """
+    demand_room_for_zip(demand_regular(path))
     try:
         with np.load(path, allow_pickle=False) as opened:
             arrays = {name: opened[name] for name in opened.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+    except FAILURES as error:
         raise InvalidInput(
-            f"{path} is truncated or no plain npz file ({error}). Save arrays of numbers with numpy.savez."
+            f"{path} is truncated or not a plain npz file ({reason_of(error)}). "
+            "Save arrays of numbers with numpy.savez."
         ) from error
     arrays = {name.removesuffix("_train"): array for name, array in arrays.items()}
     if "x" not in arrays or "y" not in arrays:

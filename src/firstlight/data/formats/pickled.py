@@ -5,13 +5,16 @@ stand for small classes of ours, and every other name is refused before anything
 own reconstruction never sees the file.
 """
 
+import io
 import pickle
+import pickletools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import FAILURES, read_bytes, reason_of
 from firstlight.data.entries import Reader
 from firstlight.data.formats.finding import found_file
 from firstlight.data.stored import Splits, stored_images
@@ -70,19 +73,27 @@ class _PlainUnpickler(pickle.Unpickler):
         return _ADMITTED[module, name]
 
 
+def _demand_modest(raw: bytes) -> None:
+    """Refuse a pickle that numbers its parts beyond its own length.
+
+    The table of parts is as long as the largest number, so that 14 bytes could ask for gigabytes.
+    """
+    for operation, argument, _ in pickletools.genops(raw):
+        if "PUT" in operation.name and isinstance(argument, int) and argument > len(raw):
+            raise pickle.UnpicklingError("it asks for more memory than it can need")
+
+
 def pickled_batch(path: Path) -> dict[str, Any]:
     """Read one pickled dictionary of byte arrays, numbers, words and lists; anything else is refused."""
+    raw = read_bytes(path)
     try:
-        with path.open("rb") as file:
-            body = _PlainUnpickler(file, encoding="bytes").load()
+        _demand_modest(raw)
+        body = _PlainUnpickler(io.BytesIO(raw), encoding="bytes").load()
         if not isinstance(body, dict):
             raise pickle.UnpicklingError(f"it holds a {type(body).__name__}, not a dictionary")
-    except (
-        pickle.UnpicklingError, EOFError, ValueError, TypeError, AttributeError, IndexError, KeyError,
-        ImportError, MemoryError, OverflowError,
-    ) as error:  # fmt: skip
+    except (pickle.UnpicklingError, ImportError, *FAILURES) as error:
         raise InvalidInput(
-            f"{path} is refused as a pickled image batch: {error}. Nothing of it was run; get a fresh copy."
+            f"{path} is refused as a pickled image batch: {reason_of(error)}. No code in it was run; get a fresh copy."
         ) from error
     plain = {k.decode("latin1") if isinstance(k, bytes) else str(k): v for k, v in body.items()}
     return {k: v.values if isinstance(v, _Array) else v for k, v in plain.items()}

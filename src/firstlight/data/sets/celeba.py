@@ -6,9 +6,10 @@ import numpy as np
 import torch
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import demand_regular, guarded
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.finding import found_file
-from firstlight.data.formats.pictures import pictures
+from firstlight.data.formats.pictures import Decoding, pictures
 from firstlight.data.stored import Splits, StoredImages
 
 SIDE = 32
@@ -46,7 +47,7 @@ def read_celeba(folder: Path) -> Splits | None:
 
 
 def _split(paths: list[Path], names: tuple[str, ...], values: np.ndarray) -> StoredImages:
-    pixels = pictures(paths, label="reading faces", side=SIDE)
+    pixels, _ = pictures(paths, label="reading faces", decoding=Decoding(size=SIDE))
     x = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
     attributes = {name: torch.from_numpy(values[:, i].copy()) for i, name in enumerate(names)}
     return StoredImages(x, attributes[DEFAULT].long(), CLASSES, attributes)
@@ -54,7 +55,8 @@ def _split(paths: list[Path], names: tuple[str, ...], values: np.ndarray) -> Sto
 
 def _attributes(table: Path) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Read the count, the attribute names, then per line a file name and a 1 or -1 per attribute."""
-    lines = table.read_text().splitlines()
+    with guarded(table, "a table of attributes"):
+        lines = demand_regular(table).read_text().splitlines()
     names = tuple(lines[1].split()) if len(lines) > 2 else ()
     rows = {}
     for line in lines[2:]:

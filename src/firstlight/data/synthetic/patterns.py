@@ -38,6 +38,7 @@ class Canvas:
 
 Drawing: TypeAlias = Callable[[Canvas], Tensor]
 PATTERNS: Registry[Drawing] = Registry("pattern")
+"""All patterns by name; each draws an image of a given side."""
 
 
 def pattern(name: str, h: int, w: int, *, channels: int = 1, seed: int = 0) -> Float[Tensor, "c h w"]:

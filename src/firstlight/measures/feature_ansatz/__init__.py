@@ -4,7 +4,7 @@ from firstlight.measures.feature_ansatz.ansatz import (
     Ansatz,
     AnsatzRow,
     ansatz,
-    ansatz_of,
+    ansatz_from,
 )
 from firstlight.measures.feature_ansatz.feature_matrix import (
     feature_matrix,
@@ -37,7 +37,7 @@ __all__ = [
     "LayerMaps",
     "PatchAgop",
     "ansatz",
-    "ansatz_of",
+    "ansatz_from",
     "constant_share",
     "feature_matrix",
     "filter_faults",

@@ -1,6 +1,6 @@
 """How far the feature matrix of a layer points where the network's gradients point."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
+from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
 from firstlight.maths.sandwich import Sandwich, Undefined, feature_similarity, rotated
 from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchAgop, patch_agop
@@ -33,7 +34,7 @@ class AnsatzRow(Result):
     pair : str
         Which two matrices were compared; one of four fixed phrases.
     pearson, cosine : float
-        Over all entries; Pearson takes the mean entry off.
+        Similarity over all entries; Pearson subtracts the mean entry.
     pearson_error, cosine_error : float
         Standard error over images and random output combinations, by leaving out sets of images in turn;
         NaN if one image was all there was, 0 where no gradient is involved.
@@ -110,14 +111,14 @@ class Ansatz(Result):
         NaN where a layer has none, in the order of `layers`; `hidden` as for :meth:`pair`.
         """
         outputs = {row.layer for row in self.rows if row.is_output}
-        found = {row.layer: _number(row, what) for row in self.pair(pair)}
+        numbers = {row.layer: _number(row, what) for row in self.pair(pair)}
         kept = [name for name in self.layers if not (hidden and name in outputs)]
-        return torch.tensor([found.get(name, float("nan")) for name in kept], dtype=torch.float64)
+        return torch.tensor([numbers.get(name, float("nan")) for name in kept], dtype=torch.float64)
 
 
 def ansatz(
     model: nn.Module,
-    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]],
+    data: ImagesLike,
     *,
     initial: nn.Module | None = None,
     draws: int = N_NULLS,
@@ -138,32 +139,33 @@ def ansatz(
         The model before training, or another one of its architecture. With it all four pairs are
         compared, else only the first.
     draws : int, default N_NULLS
-        Of the null.
+        Number of random rotations for the null.
     seed : int, default 0
-        Of the null and of random output combinations.
+        Seed for the null and for random output combinations.
 
     References
     ----------
     .. [1] CNFA, section 2.1. The paper shows no null, and names its pairs only in the text.
     """
+    data = image_batches(data)
     if not isinstance(data, ImageData | Tensor) and initial is not None:
-        data = list(data)
+        data = list(data)  # read twice: once for each model
     trained = patch_agop(model, data, seed=seed, **options)
-    start = None if initial is None else patch_agop(initial, data, seed=seed, **options)
-    return ansatz_of(trained, start, draws=draws, seed=seed)
+    before = None if initial is None else patch_agop(initial, data, seed=seed, **options)
+    return ansatz_from(trained, before, draws=draws, seed=seed)
 
 
-def ansatz_of(
+def ansatz_from(
     trained: PatchAgop, initial: PatchAgop | None = None, *, draws: int = N_NULLS, seed: int = 0
 ) -> Ansatz:
     """Correlations from gradients that were measured already; arguments as for :func:`ansatz`."""
     if draws < 1:
         raise InvalidInput(f"`draws` must be at least 1: no number without its null; got draws={draws}.")
-    starts = {} if initial is None else {layer.name: layer for layer in initial.layers}
+    initials = {} if initial is None else {layer.name: layer for layer in initial.layers}
     rows: list[AnsatzRow] = []
     skipped = dict(trained.skipped)
     for layer in trained.layers:
-        for pair, compare in _comparisons(layer, starts.get(layer.name), draws=draws, seed=seed):
+        for pair, compare in _comparisons(layer, initials.get(layer.name), draws=draws, seed=seed):
             try:
                 rows.append(compare())
             except Undefined as reason:
@@ -178,35 +180,35 @@ def ansatz_of(
 
 
 def _comparisons(
-    layer: LayerGradients, start: LayerGradients | None, *, draws: int, seed: int
+    layer: LayerGradients, initial: LayerGradients | None, *, draws: int, seed: int
 ) -> Iterator[tuple[str, Callable[[], AnsatzRow]]]:
     trained = Sandwich.of(layer.reduced)
     yield TRAINED, partial(_compared, layer, trained, TRAINED, None, draws, seed)
-    if start is None:
+    if initial is None:
         return
-    if start.filters.shape != layer.filters.shape:
+    if initial.filters.shape != layer.filters.shape:
         raise InvalidInput(
             f"`initial` must have the architecture of the model; layer {layer.name!r} has "
-            f"{tuple(start.filters.shape)} instead of {tuple(layer.filters.shape)}."
+            f"{tuple(initial.filters.shape)} instead of {tuple(layer.filters.shape)}."
         )
-    initial = Sandwich.of(start.reduced)
-    yield INITIAL, partial(_compared, start, initial, INITIAL, None, draws, seed)
-    yield CROSSED, partial(_compared, layer, trained, CROSSED, initial, draws, seed)
-    yield FILTERS, partial(_filter_row, layer, trained, initial)
+    initial_sandwich = Sandwich.of(initial.reduced)
+    yield INITIAL, partial(_compared, initial, initial_sandwich, INITIAL, None, draws, seed)
+    yield CROSSED, partial(_compared, layer, trained, CROSSED, initial_sandwich, draws, seed)
+    yield FILTERS, partial(_filter_row, layer, trained, initial_sandwich)
 
 
 def _compared(
     layer: LayerGradients, sandwich: Sandwich, pair: str, other: Sandwich | None, draws: int, seed: int
 ) -> AnsatzRow:
     q = layer.covariance
-    found = sandwich.similarity(sandwich.inner(q)[None], other)
+    similarity = sandwich.similarity(sandwich.inner(q)[None], other)
     null = sandwich.similarity(rotated(q, sandwich.left, draws=draws, seed=seed), other)
     pearson_error, cosine_error = _errors(layer, sandwich, other)
     return AnsatzRow(
         layer=layer.name,
         pair=pair,
-        pearson=float(found.pearson),
-        cosine=float(found.cosine),
+        pearson=float(similarity.pearson),
+        cosine=float(similarity.cosine),
         pearson_error=pearson_error,
         cosine_error=cosine_error,
         null_pearson=null.pearson,
@@ -219,13 +221,13 @@ def _compared(
 
 
 def _filter_row(layer: LayerGradients, trained: Sandwich, initial: Sandwich) -> AnsatzRow:
-    found = feature_similarity(trained, initial)
+    similarity = feature_similarity(trained, initial)
     nothing = torch.zeros(0, dtype=torch.float64)
     return AnsatzRow(
         layer=layer.name,
         pair=FILTERS,
-        pearson=float(found.pearson),
-        cosine=float(found.cosine),
+        pearson=float(similarity.pearson),
+        cosine=float(similarity.cosine),
         pearson_error=0.0,
         cosine_error=0.0,
         null_pearson=nothing,
@@ -259,11 +261,11 @@ def _errors(layer: LayerGradients, sandwich: Sandwich, other: Sandwich | None) -
     whole = layer.parts.sum(0, dtype=torch.float64)
     rest = torch.stack([sandwich.inner(whole - layer.parts[i]) for i in sets])
     try:
-        found = sandwich.similarity(rest, other)
+        similarity = sandwich.similarity(rest, other)
     except Undefined:  # all gradients come from one set
         return float("nan"), float("nan")
     factor = (len(sets) - 1) ** 2 / len(sets)
-    return tuple(float((factor * values.var()).sqrt()) for values in found)  # type: ignore[return-value]
+    return tuple(float((factor * values.var()).sqrt()) for values in similarity)  # type: ignore[return-value]
 
 
 def _number(row: AnsatzRow, what: str) -> float:

@@ -25,6 +25,7 @@ def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"
 
     Examples
     --------
+    >>> import torch
     >>> layer = nn.Conv2d(1, 2, 1, bias=False)
     >>> layer.weight.data = torch.tensor([3.0, 4.0]).reshape(2, 1, 1, 1)
     >>> feature_matrix(layer)
@@ -35,6 +36,8 @@ def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"
             f"`layer` must be a convolution or a linear layer; got {type(layer).__name__}. "
             "For a whole model use patch_agop or ansatz, which find the layers."
         )
-    filters = grouped_filters(layer)
+    if isinstance(layer.weight, nn.UninitializedParameter):
+        raise InvalidInput("`layer` must have its weights; it is lazy. Run the model once before.")
+    filters = grouped_filters(layer.weight, 1 if isinstance(layer, nn.Linear) else layer.groups)
     matrices = filters.mT @ filters
     return matrices[0] if len(matrices) == 1 else matrices

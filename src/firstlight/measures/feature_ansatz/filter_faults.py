@@ -17,7 +17,7 @@ class FilterFaults(Result):
     Parameters
     ----------
     name : str
-        Of the layer.
+        Name of the layer.
     n_filters : int
         How many it has.
     dead : tuple of int
@@ -28,7 +28,7 @@ class FilterFaults(Result):
     mirrored : int
         Number of pairs that point in opposite directions.
     threshold : float
-        Of the cosine.
+        Cosine from which two filters count as the same.
     """
 
     name: str
@@ -61,15 +61,15 @@ def filter_faults(
         Mean squared gradient at the output of each filter, the diagonal of Q. Zero means that no output
         of the model noticed the filter.
     name : str, default ''
-        Of the layer.
+        Name of the layer.
     threshold : float, default 0.99
-        Of the cosine from which two filters of a group count as the same.
+        Cosine from which two filters of a group count as the same.
 
     Examples
     --------
     >>> rows = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]).double()
-    >>> found = filter_faults(rows, torch.ones(1, 4).double())
-    >>> found.dead, found.duplicates
+    >>> faults = filter_faults(rows, torch.ones(1, 4).double())
+    >>> faults.dead, faults.duplicates
     ((3,), ((0, 1),))
     """
     g, k, _ = filters.shape
@@ -98,9 +98,9 @@ def _connected(linked: Tensor) -> Iterator[tuple[int, ...]]:
     """Sets of two and more indices that links join."""
     left = set(linked.any(1).nonzero().flatten().tolist())
     while left:
-        found, frontier = set(), {left.pop()}
+        joined, frontier = set(), {left.pop()}
         while frontier:
-            found |= frontier
-            frontier = {int(j) for i in frontier for j in linked[i].nonzero().flatten()} - found
-        left -= found
-        yield tuple(sorted(found))
+            joined |= frontier
+            frontier = {int(j) for i in frontier for j in linked[i].nonzero().flatten()} - joined
+        left -= joined
+        yield tuple(sorted(joined))

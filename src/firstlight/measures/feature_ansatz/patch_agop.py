@@ -1,6 +1,6 @@
 """Average gradient outer products over the patches that each layer of a network sees."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,8 +8,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight._autograd.gradient_accumulators import Accumulators
-from firstlight._autograd.hooks import Taps, tapped
-from firstlight._autograd.layers import grouped_filters, measurable_layers, range_basis, unmeasured_layers
+from firstlight._autograd.layers import (
+    AppliedLayer,
+    chosen_layers,
+    is_selection,
+    range_basis,
+    unmeasured_layers,
+)
 from firstlight._autograd.model_outputs import (
     Directions,
     OutputName,
@@ -17,15 +22,18 @@ from firstlight._autograd.model_outputs import (
     demand_finite_outputs,
     demand_finite_weights,
     demand_one_image_at_a_time,
-    demand_plain_layers,
     output_directions,
+    run,
 )
-from firstlight._autograd.model_state import evaluating
+from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
+from firstlight._autograd.recorder import Recorder
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
+from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
+from firstlight.models.wrappers import unwrapped
 
 N_IMAGES = 512
 _BLOCK_ELEMENTS = 24_000_000  # of all layers' outputs: about 300 MB for a forward pass that keeps them
@@ -42,11 +50,14 @@ class LayerGradients(Result):
     Parameters
     ----------
     name : str
-        Of the layer in the model.
+        Name of the module in the model, or of the weight where no module of its own applies it.
+    kind : str
+        Class of that module, or the function that was called.
     filters : Tensor of shape (g, k, d)
-        Rows W, group by group.
+        Rows W, group by group, as they reached the operation: after any standardisation, normalisation
+        or mask that the module puts on its weights.
     shape : tuple of int
-        Of one filter: (channels, height, width) for a convolution, (inputs,) for a linear layer.
+        Shape of one filter: (channels, height, width) for a convolution, (inputs,) for a linear layer.
     parts : Tensor of shape (s, g, r, r)
         :math:`\sum g g^\top` over positions and outputs, for disjoint sets of images, in the precision of
         the model; their sum over all images divided by the number of images is Q.
@@ -59,6 +70,7 @@ class LayerGradients(Result):
     """
 
     name: str
+    kind: str
     filters: Float[Tensor, "g k d"]
     shape: tuple[int, ...]
     parts: Float[Tensor, "s g r r"]
@@ -96,15 +108,17 @@ class PatchAgop(Result):
     Parameters
     ----------
     layers : tuple of LayerGradients
-        In the order in which the model holds them.
+        In the order in which the forward pass applies them.
     skipped : dict of str to str
-        Layers that were left out, with the reason.
+        Layers of the model that were not measured, with the reason.
     n_images, n_outputs : int
         What was summed over.
     n_passes : int
         Backward passes per image.
     is_exact : bool
         Whether all outputs were summed; if not, random combinations of them were.
+    note : str
+        How the numbers differ from those of the model as it is; empty if they do not.
     """
 
     layers: tuple[LayerGradients, ...]
@@ -113,28 +127,30 @@ class PatchAgop(Result):
     n_outputs: int
     n_passes: int
     is_exact: bool
+    note: str = ""
 
     def __getitem__(self, name: str) -> LayerGradients:
-        found = {layer.name: layer for layer in self.layers}
-        if name not in found:
+        by_name = {layer.name: layer for layer in self.layers}
+        if name not in by_name:
             raise InvalidInput(f"layer {name!r} was not measured; {self.skipped.get(name, 'it is unknown')}.")
-        return found[name]
+        return by_name[name]
 
     @property
     def method(self) -> str:
         """How the sum over outputs was taken, in words."""
-        if self.is_exact:
-            return f"all {self.n_outputs} outputs"
-        return f"{self.n_outputs} outputs by {self.n_passes} combinations"
+        count = f"all {self.n_outputs} outputs"
+        if not self.is_exact:
+            count = f"{self.n_outputs} outputs by {self.n_passes} combinations"
+        return f"{count}, {self.note}" if self.note else count
 
 
 def patch_agop(
     model: nn.Module,
-    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]],
+    data: ImagesLike,
     *,
     layers: str | Sequence[str] = "all",
-    outputs: str = "auto",
-    output: OutputName = None,
+    output_sum: str = "auto",
+    output_part: OutputName = None,
     n_images: int = N_IMAGES,
     seed: int = 0,
     label: str = "Gradients",
@@ -150,31 +166,35 @@ def patch_agop(
     :math:`W^\top g`, with g the gradient at the layer's output there: only k x k matrices are summed
     (d x d where k > d), whatever padding, stride, dilation or bias. Patches count as independent although
     they overlap; of a residual block only the path through the layer counts; a module that is used twice
-    sums over both uses; with groups there is one matrix each. The model runs in evaluation mode and is
-    left as it was.
+    sums over both uses; with groups there is one matrix each.
+
+    Layers are recorded where they are applied, so W and h are what really reached the convolution or the
+    linear map: padded, standardised, normalised or masked by whatever class did it. The model runs in
+    evaluation mode, in float32 if its weights are in half precision, and is left as it was.
 
     Parameters
     ----------
     model : torch.nn.Module
         Any module that maps images to outputs, image by image.
-    data : ImageData, Tensor or iterable of Tensor or sequence of Tensor
-        Images as the model wants them, or an iterable of batches of images or of (images, labels).
+    data : Tensor, ImageData, DataLoader, iterable of batches, and others
+        Images as the model expects them, in any form that :func:`firstlight.data.as_images` takes. Batches
+        of images or of (images, labels) are read one at a time.
     layers : str or sequence of str, default 'all'
         "all", "convolutions", or names of layers. A named layer that cannot be measured is an error; with
-        "all" it is listed in `skipped`.
-    outputs : str, default 'auto'
+        "all" and "convolutions" it is listed in `skipped`.
+    output_sum : str, default 'auto'
         "auto" sums over all outputs if there are at most 32. With more, the leading singular directions
         of the last linear layer are summed exactly and random signs stand for the rest: unbiased, and
         independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state a
         standard error. "exact" always sums over all.
-    output : OutputName, optional
+    output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     n_images : int, default N_IMAGES
-        At most so many images.
+        Maximum number of images.
     seed : int, default 0
-        Of the random signs.
+        Seed for the random signs.
     label, show : str or bool
-        Of the progress bar.
+        Label of the progress bar, and whether to show it.
 
     Notes
     -----
@@ -194,70 +214,90 @@ def patch_agop(
     >>> patch_agop(model, torch.ones(5, 1, 1, 1))["0"].agop
     tensor([[[49.0000]]], dtype=torch.float64)
     """
-    if outputs not in ("auto", "exact"):
-        raise InvalidInput(f"`outputs` must be 'auto' or 'exact'; got {outputs!r}.")
+    if output_sum not in ("auto", "exact"):
+        raise InvalidInput(f"`output_sum` must be 'auto' or 'exact'; got {output_sum!r}.")
     if n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
-    named = not isinstance(layers, str) or layers not in ("all", "convolutions")
-    chosen = measurable_layers(model, layers if isinstance(layers, str) else tuple(layers))
+    names = layers if isinstance(layers, str) else tuple(layers)
+    model = unwrapped(model)
+    demand_differentiable(model)
     demand_finite_weights(model)
+    model, note = in_full_precision(model)
     batches, total = _batches(data, model, n_images)
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
         first, batches = _peek(batches)
-        skipped = demand_plain_layers(model, chosen, first[:1], named=named)
-        measured = {name: layer for name, layer in chosen.items() if name not in skipped}
-        if not measured:
-            reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
-            raise InvalidInput(f"no layer of {type(model).__name__} can be measured. {reasons}.")
-        demand_one_image_at_a_time(model, first[:2], output=output)
-        sums = Accumulators(measured, generator=generator_from("output signs", seed))
-        with tapped(measured, sums.receive) as taps:
-            block = _block_size(model, taps, first[:1])
-            with progress(label, total=total, unit="images", show=show) as bar:
-                for part in (p for batch in batches for p in torch.split(batch, block)):
-                    directions = _forward(model, taps, part, sums, outputs, output)
-                    _backward(taps, directions, sums, bar.advance, len(part))
-    _demand_gradients(sums, skipped, named=named)
+        recorder = Recorder(model)
+        chosen, skipped = _discovered(recorder, first[:1], names)
+        demand_one_image_at_a_time(model, first[:2], output=output_part)
+        sums = Accumulators(chosen, generator=generator_from("output signs", seed))
+        block = _block_size(sum(recorder.elements[name] for name in chosen))
+        recorder.tap(chosen, sums.receive)
+        with progress(label, total=total, unit="images", show=show) as bar:
+            for part in (p for batch in batches for p in torch.split(batch, block)):
+                directions = _forward(recorder, part, sums, output_sum, output_part)
+                _backward(recorder, directions, sums, bar.advance, len(part))
+    skipped |= _without_gradients(sums) | _varying(recorder)
+    if not is_selection(names):
+        _demand_all(chosen, skipped)
     return PatchAgop(
-        layers=tuple(
-            LayerGradients(
-                name=name,
-                filters=grouped_filters(layer),
-                shape=tuple(layer.weight.shape[1:]),
-                parts=sums.parts(name),
-                counts=sums.counts.clone(),
-                sensitivity=sums.sensitivity(name),
-                is_output=name in sums.output_layers,
-            )
-            for name, layer in measured.items()
-            if name not in skipped
-        ),
-        skipped={**skipped, **(unmeasured_layers(model) if not named else {})},
+        layers=tuple(_layer_gradients(layer, sums) for name, layer in chosen.items() if name not in skipped),
+        skipped=skipped if is_selection(names) else {},
         n_images=int(sums.counts.sum()),
         n_outputs=sums.n_outputs,
         n_passes=sums.n_passes,
         is_exact=sums.is_exact,
+        note=note,
+    )
+
+
+def _discovered(
+    recorder: Recorder, image: Tensor, names: str | tuple[str, ...]
+) -> tuple[dict[str, AppliedLayer], dict[str, str]]:
+    """Layers to measure, and those of the model that cannot be, with the reason."""
+    model = recorder.model
+    applied = run(model, image, forward=recorder.discover)
+    skipped = unmeasured_layers(model, applied, recorder.called)
+    chosen = chosen_layers(model, applied, names)
+    if chosen:
+        return chosen, skipped
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in skipped.items())
+    raise InvalidInput(
+        f"the model must apply a convolution or a linear layer; {type(model).__name__} has none that can be "
+        f"measured{'. ' + reasons if reasons else ''}."
+    )
+
+
+def _layer_gradients(layer: AppliedLayer, sums: Accumulators) -> LayerGradients:
+    return LayerGradients(
+        name=layer.name,
+        kind=layer.kind,
+        filters=layer.filters,
+        shape=layer.shape,
+        parts=sums.parts(layer.name),
+        counts=sums.counts.clone(),
+        sensitivity=sums.sensitivity(layer.name),
+        is_output=layer.name in sums.output_layers,
     )
 
 
 def _forward(
-    model: nn.Module, taps: Taps, images: Tensor, sums: Accumulators, outputs: str, output: OutputName
+    recorder: Recorder, images: Tensor, sums: Accumulators, output_sum: str, output_part: OutputName
 ) -> tuple[Tensor, Directions]:
-    taps.forget()
-    result = checked_output(model(images), output, n=len(images))
+    model = recorder.model
+    result = checked_output(recorder.forward(images), output_part, n=len(images))
     if not result.requires_grad:
         raise InvalidInput(
             f"no gradient can be taken of {type(model).__name__}: its outputs do not depend on its layers "
             "through differentiable operations. Remove no_grad, argmax or detach from its forward."
         )
     demand_finite_outputs(model, result)
-    source = taps.source(result)
+    source = recorder.source(result)
     flat = result.flatten(1) if result.ndim > 1 else result[:, None]
-    last = source if source and isinstance(sums.layers[source[0]], nn.Linear) and result.ndim == 2 else None
+    last = source if source and sums.layers[source[0]].is_linear and result.ndim == 2 else None
     directions = output_directions(
         None if last is None else sums.layers[last[0]].weight,
         flat.shape[1],
-        exact=outputs == "exact",
+        exact=output_sum == "exact",
         known=sums.directions,
     )
     if source is not None:
@@ -267,7 +307,7 @@ def _forward(
 
 
 def _backward(
-    taps: Taps,
+    recorder: Recorder,
     forward: tuple[Tensor, Directions],
     sums: Accumulators,
     advance: Callable[[float], None],
@@ -277,33 +317,40 @@ def _backward(
     cotangents = directions.cotangents(n, like=flat, generator=sums.generator)
     for index, cotangent in enumerate(cotangents):
         torch.autograd.grad(
-            flat, taps.anchor, grad_outputs=cotangent, retain_graph=index < directions.n_passes - 1
+            flat, recorder.anchor, grad_outputs=cotangent, retain_graph=index < directions.n_passes - 1
         )
         advance(n / directions.n_passes)
-    taps.forget()
+    recorder.forget()
 
 
-def _demand_gradients(sums: Accumulators, skipped: dict[str, str], *, named: bool) -> None:
-    for name in sums.layers:
-        if name in sums.reached:
-            continue
-        reason = "no gradient reaches it: it runs under no_grad, or the chosen output does not use it"
-        if named:
-            raise InvalidInput(f"layer {name!r} cannot be measured: {reason}.")
-        skipped[name] = reason
+def _without_gradients(sums: Accumulators) -> dict[str, str]:
+    reason = "no gradient reaches it: it runs under no_grad, or the chosen output does not use it"
+    return {name: reason for name in sums.layers if name not in sums.reached}
 
 
-def _block_size(model: nn.Module, taps: Taps, image: Tensor) -> int:
-    with torch.no_grad():
-        model(image)
-    return max(1, min(64, _BLOCK_ELEMENTS // max(taps.elements, 1)))
+def _varying(recorder: Recorder) -> dict[str, str]:
+    reason = "its weights, or whether it is applied at all, depend on the images"
+    return {
+        name: reason
+        for base in recorder.varying
+        for name in ([key for key in recorder.layers if key.partition(" (")[0] == base] or [base])
+    }
 
 
-def _batches(
-    data: ImageData | Tensor | Iterable[Tensor | Sequence[Tensor]], model: nn.Module, n_images: int
-) -> tuple[Iterator[Tensor], int | None]:
+def _demand_all(chosen: Iterable[str], skipped: Mapping[str, str]) -> None:
+    for name in chosen:
+        if name in skipped:
+            raise InvalidInput(f"layer {name!r} cannot be measured: {skipped[name]}.")
+
+
+def _block_size(elements: int) -> int:
+    return max(1, min(64, _BLOCK_ELEMENTS // max(elements, 1)))
+
+
+def _batches(data: ImagesLike, model: nn.Module, n_images: int) -> tuple[Iterator[Tensor], int | None]:
     """Finite images on the model's device, a batch at a time, and their number if it is known."""
-    images = data.x if isinstance(data, ImageData) else data
+    batches = image_batches(data)
+    images = batches.x if isinstance(batches, ImageData) else batches
     parameter = next(model.parameters(), None)
     if isinstance(images, Tensor):
         if images.ndim < 2 or len(images) == 0:

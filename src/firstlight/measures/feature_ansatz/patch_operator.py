@@ -9,10 +9,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from firstlight._autograd.hooks import layer_inputs
-from firstlight._autograd.layers import measurable_layers, range_basis
+from firstlight._autograd.layers import range_basis
 from firstlight._autograd.model_outputs import run
-from firstlight._autograd.model_state import evaluating
+from firstlight._autograd.model_state import evaluating, in_full_precision
+from firstlight._autograd.recorder import Call, Recorder
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
@@ -39,9 +39,9 @@ def patch_operator_map(
     matrix : Tensor of shape (d, d)
         M, symmetric and positive semidefinite, over patches in the order (channel, row, column).
     images : Tensor of shape (n, c, h, w)
-        Or feature maps.
+        Images or feature maps.
     geometry : PatchGeometry
-        Of the patches.
+        Geometry of the patches.
     root : bool, default True
         Use the square root of M; False gives :math:`\|M x[p]\|`, as in some of the paper's figures.
     per_channel : bool, default False
@@ -71,7 +71,7 @@ class LayerMaps(Result):
     Parameters
     ----------
     name : str
-        Of the layer.
+        Name of the layer.
     features : Maps
         Map of the feature matrix.
     gradients : Maps
@@ -96,7 +96,7 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
     r"""Maps of :math:`\|M^{1/2} h[p]\|` for both matrices of each two-dimensional convolution.
 
     With :math:`z = W h[p]` these are :math:`\|z\|` and :math:`(z^\top Q z)^{1/2}`: the layer's own
-    convolution does the work. Images where a map is constant have a correlation of 0.
+    outputs without their bias hold all that is needed. Images where a map is constant have a correlation of 0.
 
     Parameters
     ----------
@@ -108,24 +108,24 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
     images : Tensor of shape (n, c, h, w)
         As the model wants them.
     """
-    modules = measurable_layers(model, tuple(layer.name for layer in layers))
-    chosen = {name: module for name, module in modules.items() if isinstance(module, nn.Conv2d)}
+    wanted = {layer.name for layer in layers}
+    model, _ = in_full_precision(model)
     parameter = next(model.parameters())
     images = images.to(parameter.device, parameter.dtype)
+    recorder = Recorder(model)
+    responses: dict[str, Tensor] = {}
+
+    def keep(call: Call) -> None:
+        if call.layer.name in wanted and call.layer.weight.ndim == 4 and call.outputs.ndim == 4:
+            bias = 0 if call.bias is None else call.bias[:, None, None]
+            responses[call.layer.name] = (call.outputs - bias).double().cpu()
+
     with evaluating(model), torch.no_grad():
-        run(model, images[:1])
-        seen = layer_inputs(model, chosen, images)
+        run(model, images[:1], forward=recorder.discover)
+        recorder.look_at(keep)
+        recorder.forward(images)
     edges = sobel_map(images)
-    found = []
-    for layer in layers:
-        if layer.name not in seen:
-            continue
-        module = chosen[layer.name]
-        with torch.no_grad():
-            bias = 0 if module.bias is None else module.bias[:, None, None]
-            z = (nn.Conv2d.forward(module, seen[layer.name]) - bias).double().cpu()
-        found.append(_maps_of(layer, z, edges))
-    return tuple(found)
+    return tuple(_maps_of(layer, responses[layer.name], edges) for layer in layers if layer.name in responses)
 
 
 def _maps_of(
@@ -176,12 +176,12 @@ class Eigenvectors(Result):
     Parameters
     ----------
     name : str
-        Of the layer.
+        Name of the layer.
     kind : str
         "features" or "gradients".
     values : Tensor of shape (m,)
         By decreasing size, as shares of the trace.
-    vectors : Tensor of shape (m, *shape)
+    vectors : Tensor of shape (m, ...)
         Orthonormal, each in the shape of a filter of the layer.
     constant : Tensor of shape (m,)
         Share of each vector's norm that answers a flat patch, channel by channel; an edge detector has

@@ -10,10 +10,9 @@ from firstlight.measures.first_layer.energy_profile import (
     Profile,
     energy_profile,
     patch_basis,
-    profile_in,
-    profile_of,
+    profile,
+    profile_from,
     profiles_over_time,
-    windowed,
 )
 from firstlight.measures.first_layer.first_convolution import (
     Convolution,
@@ -46,8 +45,7 @@ __all__ = [
     "frequency_reading",
     "label_correlation",
     "patch_basis",
-    "profile_in",
-    "profile_of",
+    "profile",
+    "profile_from",
     "profiles_over_time",
-    "windowed",
 ]

@@ -61,7 +61,7 @@ def agreement(a: Profile, b: Profile, *, seed: int = 0, draws: int = 400) -> Agr
     b : Profile
         Another; of another network, another width, another data set.
     seed : int, default 0
-        Of bootstrap and permutations.
+        Seed for bootstrap and permutations.
     draws : int, default 400
         Number of each.
     """
@@ -89,7 +89,7 @@ class Consistency(Result):
     Parameters
     ----------
     names : tuple of str
-        Of the profiles, followed by the two controls.
+        Names of the profiles, followed by the two controls.
     matrix : Tensor of shape (rows, rows)
         Pearson correlation of every row with every other.
     without_first : Tensor of shape (rows, rows)
@@ -135,13 +135,13 @@ def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int, level: float
     """Percentile interval when the filters of both banks are drawn again with replacement."""
     generator = generator_from("filters", seed)
     squares = [(p.filters @ p.pca.basis).square() for p in (a, b)]
-    found = torch.empty(draws, dtype=torch.float64)
+    correlations = torch.empty(draws, dtype=torch.float64)
     for i in range(draws):
         energies = []
         for square in squares:
             chosen = torch.randint(len(square), (len(square),), generator=generator)
             energies.append(square[chosen].sum(0).sqrt())
-        found[i] = pearson(*energies)
+        correlations[i] = pearson(*energies)
     tail = (1 - level) / 2
-    low, high = torch.quantile(found, torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
+    low, high = torch.quantile(correlations, torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
     return Interval(value=float(pearson(a.energy, b.energy)), low=low, high=high, level=level)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
+from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths import PCA, patch_pca, pearson, separated_blocks
 from firstlight.measures.first_layer.first_convolution import (
@@ -18,8 +19,9 @@ from firstlight.measures.first_layer.first_convolution import (
     inputs_of_first_convolution,
     spread_groups,
 )
+from firstlight.models.wrappers import unwrapped
 
-N_IMAGES = 10_000  # ample for a patch basis (SPEC 2.1)
+N_IMAGES = 10_000  # ample for a patch basis
 N_NULLS = 32
 
 
@@ -68,9 +70,9 @@ class Profile(Result):
     layer : Convolution
         The convolution that was measured.
     filters : Tensor of shape (k, d)
-        The rows that were measured: the weights, or their difference to a start.
+        The rows that were measured: the weights, or their difference to the initial ones.
     difference : bool
-        Whether a start was subtracted.
+        Whether initial weights were subtracted.
     nulls : Tensor of shape (draws, m)
         Profiles of random filters of the same shape and scale, one row per draw.
     root_variance : Tensor of shape (m,)
@@ -118,24 +120,24 @@ class Profile(Result):
 
 
 def patch_basis(
-    model: nn.Module, data: ImageData | Tensor, *, center: bool = True, n_images: int = N_IMAGES
+    model: nn.Module, data: ImagesLike, *, center: bool = True, n_images: int = N_IMAGES
 ) -> tuple[Convolution, PCA]:
     """The first convolution of a model, and the components of the patches that reach it.
 
     Patches are taken from what the layer really sees: after any normalisation inside the model, with
     its own padding and stride.
     """
+    data = tensor_or_images(data)
     images = data.x if isinstance(data, ImageData) else data
     images = images[:n_images]
     layer = first_convolution(model, images)
-    layer.geometry.positions(*images.shape[2:])
     seen = (block.detach().cpu() for block in inputs_of_first_convolution(model, images))
     return layer, patch_pca(seen, layer.geometry, center=center)
 
 
-def profile_of(
+def profile(
     model: nn.Module,
-    data: ImageData | Tensor,
+    data: ImagesLike,
     *,
     subtract: nn.Module | Tensor | None = None,
     center: bool = True,
@@ -148,24 +150,26 @@ def profile_of(
     ----------
     model : torch.nn.Module
         Any module whose forward pass meets a two-dimensional convolution.
-    data : ImageData or Tensor
-        The images that the model is for, scaled as it expects them.
+    data : Tensor, ImageData, Dataset, DataLoader, folder and others
+        The images that the model is for, scaled as it expects them, in any form that
+        :func:`firstlight.data.as_images` takes.
     subtract : torch.nn.Module or Tensor, optional
-        The model at its start, or the start of that layer's weight; the profile is then that of the
+        The initial model, or the initial weight of that layer; the profile is then that of the
         accumulated update. After one step this is the root of the patch variances whatever was learned:
         compare with :meth:`Profile.controls`.
     center : bool, default True
         Remove the mean patch from the basis.
     n_images : int, default N_IMAGES
-        At most so many images for the basis.
+        Maximum number of images for the basis.
     seed : int, default 0
-        Of the random filters that serve as null.
+        Seed for the random filters that serve as null.
     """
+    data, model = tensor_or_images(data), unwrapped(model)
     layer, pca = patch_basis(model, data, center=center, n_images=n_images)
-    return profile_in(layer, pca, subtract=subtract, like=data, seed=seed)
+    return profile_from(layer, pca, subtract=subtract, like=data, seed=seed)
 
 
-def profile_in(
+def profile_from(
     layer: Convolution,
     pca: PCA,
     *,
@@ -176,10 +180,12 @@ def profile_in(
     """Profile of a convolution in a given basis; `like` holds images to trace `subtract` with."""
     filters = layer.filters.double().cpu()
     if subtract is not None:
-        filters = filters - _start(subtract, layer, like)
+        filters = filters - _initial_filters(subtract, layer, like)
     scale = filters.square().mean().sqrt()
     if scale == 0:
-        raise InvalidInput("the filters equal their start, so the update has no profile. Train first.")
+        raise InvalidInput(
+            "the filters equal the initial ones, so the update has no profile. Train the model first."
+        )
     generator = generator_from("profile null", seed)
     shape = (N_NULLS, *layer.weight.shape)
     random = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
@@ -196,11 +202,13 @@ def profile_in(
     )
 
 
-def _start(subtract: nn.Module | Tensor, layer: Convolution, like: ImageData | Tensor | None) -> Tensor:
+def _initial_filters(
+    subtract: nn.Module | Tensor, layer: Convolution, like: ImageData | Tensor | None
+) -> Tensor:
     if isinstance(subtract, Tensor):
         weight = subtract
     else:
-        assert like is not None, "tracing the start needs images"
+        assert like is not None, "tracing the initial model needs images"
         weight = first_convolution(subtract, like.x if isinstance(like, ImageData) else like).weight
     if weight.shape != layer.weight.shape:
         raise InvalidInput(

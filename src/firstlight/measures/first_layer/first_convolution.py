@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from firstlight._autograd.model_state import evaluating
+from firstlight._autograd.hooks import Running, running_modules
+from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
@@ -23,15 +24,15 @@ class Convolution(Result):
     Parameters
     ----------
     name : str
-        Of its weight among the model's parameters; empty if it is computed on the fly.
+        Name of its weight among the model's parameters, or of the module that computes the weight.
     weight : Tensor of shape (k, c, h, w)
-        Filters as the layer stores them.
+        Filters as they reached the convolution.
     size, stride, padding, dilation : tuple of 2 int
         The geometry.
     groups : int
         Filters of a group see only their share of the channels.
     channels : int
-        Of the input.
+        Channels of the input.
     """
 
     name: str
@@ -70,23 +71,38 @@ def spread_groups(weight: Float[Tensor, "k c h w"], groups: int) -> Float[Tensor
     return full.flatten(1)
 
 
-class _Found(Exception):
-    pass
+class _Reached(Exception):
+    """Ends a forward pass: what it was for is known."""
+
+
+@dataclass(frozen=True)
+class _Caught:
+    """Arguments of a convolution, and the name of the module that was running."""
+
+    arguments: tuple[Any, ...]
+    module: str
 
 
 class _Catcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Ends the forward pass at the first convolution and keeps its arguments."""
+    """Ends the forward pass at the first convolution and keeps its arguments.
 
-    def __init__(self) -> None:
+    Looks below PyTorch's functions, where padding in words, transposed convolutions and all other ways
+    of calling one have become the same operation.
+    """
+
+    def __init__(self, running: Running) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._running = running
         self.arguments: tuple[Any, ...] | None = None
+        self.module = ""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is torch.ops.aten.convolution.default:
             self.arguments = args
-            raise _Found
+            self.module = self._running[-1][0] if self._running else ""
+            raise _Reached
         return func(*args, **(kwargs or {}))
 
 
@@ -96,8 +112,9 @@ def first_convolution(model: nn.Module, images: Images) -> Convolution:
     Layers before it, such as a normalisation inside the model, are run; the rest of the model is not.
     The model is left as it was.
     """
-    arguments = _caught(model, images[:1])
-    seen, weight, _, stride, padding, dilation, transposed, _, groups = arguments
+    demand_differentiable(model)
+    caught = _caught(model, images[:1])
+    seen, weight, _, stride, padding, dilation, transposed, _, groups = caught.arguments
     if weight.ndim != 4 or transposed:
         kind = "a transposed convolution" if transposed else f"a {weight.ndim - 2}-dimensional convolution"
         raise InvalidInput(f"the first convolution must be two-dimensional and not transposed; got {kind}.")
@@ -108,7 +125,11 @@ def first_convolution(model: nn.Module, images: Images) -> Convolution:
             f"but these images bring {seen.shape[1]}. Choose a data set with the channels the model was made for."
         )
     address = weight.data_ptr()
-    name = next((n for n, p in model.named_parameters() if p.data_ptr() == address), "")
+    name = next((n for n, p in model.named_parameters() if p.data_ptr() == address), caught.module)
+    if not weight.isfinite().all():
+        raise InvalidInput(
+            f"{name!r} holds NaN or infinite weights. Use weights from before the training went wrong."
+        )
     return Convolution(
         name=name,
         weight=weight.detach().clone(),
@@ -123,28 +144,29 @@ def first_convolution(model: nn.Module, images: Images) -> Convolution:
 
 def inputs_of_first_convolution(model: nn.Module, images: Images, *, block: int = 256) -> Iterator[Images]:
     """What the first convolution sees, block by block: the images after all that stands before it."""
+    demand_differentiable(model)
+    model, _ = in_full_precision(model)
     for part in torch.split(images, block):
-        yield _caught(model, part)[0]
+        yield _caught(model, part).arguments[0]
 
 
-def _caught(model: nn.Module, images: Images) -> tuple[Any, ...]:
+def _caught(model: nn.Module, images: Images) -> _Caught:
     parameter = next(model.parameters(), None)
     if parameter is not None:
         images = images.to(parameter.device, parameter.dtype)
-    with torch.no_grad(), evaluating(model), _Catcher() as catcher:
+    with torch.no_grad(), evaluating(model), running_modules(model) as running, _Catcher(running) as catcher:
         try:
             model(images)
-        except _Found:
+        except _Reached:
             pass
         except RuntimeError as error:
             raise _unusable(model, images, error) from error
-    found: tuple[Any, ...] | None = catcher.arguments
-    if found is None:
+    if catcher.arguments is None:
         raise InvalidInput(
             f"the model must hold a convolution, but a forward pass of {type(model).__name__} met none. "
             "Energy profiles are defined for convolutional first layers."
         )
-    return found
+    return _Caught(catcher.arguments, catcher.module)
 
 
 def _unusable(model: nn.Module, images: Images, error: RuntimeError) -> InvalidInput:

@@ -28,7 +28,7 @@ def label_correlation(data: ImageData, pca: PCA, geometry: PatchGeometry) -> Flo
 
     References
     ----------
-    .. [1] FirstLayer, figure 5; SPEC 2.4.
+    .. [1] FirstLayer, figure 5.
     """
     if (data.counts == 0).any() or data.n_classes < 2:
         raise InvalidInput("every class needs images, and at least two classes; choose another subset.")

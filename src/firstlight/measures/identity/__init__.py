@@ -4,34 +4,19 @@ from firstlight.measures.identity.identity_score import (
     EdgeScore,
     IdentityScore,
     Response,
+    behaviour,
     edge_score,
     identity_score,
     image_outputs,
     response,
     similarities,
-    verdict,
 )
-from firstlight.measures.identity.layer_images import (
-    LayerImages,
-    SizeResponse,
-    layer_images,
-    output_variation,
-    resized,
-    size_response,
-    top_singular_image,
-)
+from firstlight.measures.identity.layer_images import LayerImages, SizeResponse, layer_images, size_response
 from firstlight.measures.identity.layer_probe import (
     LayerProbe,
     averaging_votes,
     class_sums,
     layer_probe,
-)
-from firstlight.measures.identity.stages import (
-    stage_outputs,
-    stages,
-    upper_outputs,
-    weight_changes,
-    with_circular_padding,
 )
 
 __all__ = [
@@ -42,22 +27,14 @@ __all__ = [
     "Response",
     "SizeResponse",
     "averaging_votes",
+    "behaviour",
     "class_sums",
     "edge_score",
     "identity_score",
     "image_outputs",
     "layer_images",
     "layer_probe",
-    "output_variation",
-    "resized",
     "response",
     "similarities",
     "size_response",
-    "stage_outputs",
-    "stages",
-    "top_singular_image",
-    "upper_outputs",
-    "verdict",
-    "weight_changes",
-    "with_circular_padding",
 ]

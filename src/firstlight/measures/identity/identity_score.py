@@ -18,7 +18,7 @@ VERDICTS = ("identity", "edge detector", "constant", "noise", "none")
 
 COPIES = 0.9  # claim id.fig3.shallow_cnn: Pearson to the identity on unseen digits
 MEMORISES = 0.8  # claim id.fig3.deep_cnn: Pearson to the constant, and above that to the identity
-FOLLOWS_EDGES = 0.5  # SPEC 11, edge score: Pearson with the Sobel magnitude
+FOLLOWS_EDGES = 0.5  # Pearson with the Sobel magnitude
 IS_BLURRED = 0.5  # claim id.fig3.edge_detector: an input seen through at all correlates above this
 IS_NOISE = 0.1  # claim id.fig2.shallow_fcn: both cosines at rho = 0 below this
 
@@ -154,7 +154,7 @@ def response(
     draws : int, default 3
         Images per cosine, averaged.
     seed : int, default 0
-        Decides them.
+        Seed for the test images.
     """
     grid = torch.linspace(0, 1, 11, dtype=torch.float64) if rhos is None else rhos
     tests = correlated_images(image, grid, draws=draws, seed=seed).flatten(0, 1).to(image.dtype)
@@ -200,7 +200,7 @@ class EdgeScore(Result):
     def relative(self) -> float:
         """Mean correlation with the edges over mean correlation with the input (its size, 0.01 at least).
 
-        Any loss of copying raises it, so compare with an untrained twin.
+        Any loss of copying raises it, so compare with the initial network.
         """
         return float(self.edges.mean()) / max(abs(float(self.copy.mean())), 0.01)
 
@@ -212,7 +212,7 @@ def edge_score(outputs: Float[Tensor, "n c h w"], inputs: Float[Tensor, "n c h w
     )
 
 
-def verdict(*, identity: float, constant: float, edges: float, at_zero: tuple[float, float]) -> str:
+def behaviour(*, identity: float, constant: float, edges: float, at_zero: tuple[float, float]) -> str:
     """One word for what a network does, from measured numbers.
 
     In this order: "identity" if it copies unseen natural images (Pearson above 0.9); "constant" if its
@@ -230,9 +230,9 @@ def verdict(*, identity: float, constant: float, edges: float, at_zero: tuple[fl
 
     Examples
     --------
-    >>> verdict(identity=0.97, constant=0.4, edges=0.3, at_zero=(0.9, 0.0))
+    >>> behaviour(identity=0.97, constant=0.4, edges=0.3, at_zero=(0.9, 0.0))
     'identity'
-    >>> verdict(identity=0.3, constant=0.2, edges=0.1, at_zero=(0.02, -0.01))
+    >>> behaviour(identity=0.3, constant=0.2, edges=0.1, at_zero=(0.02, -0.01))
     'noise'
     """
     if identity > COPIES and identity > constant:

@@ -32,7 +32,7 @@ def averaging_votes(
 
     References
     ----------
-    .. [1] IdentityCrisis, section 3.2; SPEC 13.4.
+    .. [1] IdentityCrisis, section 3.2.
     """
     return features.double() @ sums.mT
 

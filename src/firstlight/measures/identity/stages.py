@@ -79,13 +79,13 @@ def upper_outputs(
 
 def with_circular_padding(model: nn.Module) -> nn.Module:
     """Copy of a convolutional network that sees no border: the image continues on its other side."""
-    twin = copy.deepcopy(model)
-    for module in twin.modules():
+    circular = copy.deepcopy(model)
+    for module in circular.modules():
         if isinstance(module, nn.Conv2d):
             module.padding_mode = "circular"
             sides = [p for p in module.padding[::-1] if isinstance(p, int)]
             module._reversed_padding_repeated_twice = [p for p in sides for _ in range(2)]
-    return twin
+    return circular
 
 
 def weight_changes(

@@ -39,6 +39,7 @@ class AccessibilityHistory(Result):
     n_examples: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.bits.shape[0] == 0 or self.bits.shape[1] == 0:
             raise InvalidInput(
                 "a history needs at least one network and one epoch. Call `record` each epoch."
@@ -160,8 +161,8 @@ class AccessibilityRecorder:
 
         Parameters
         ----------
-        outputs : Tensor of shape (b, *k)
-            Of the batch.
+        outputs : Tensor of shape (b, ...)
+            Outputs for the batch.
         index : integer Tensor of shape (b,)
             Which examples they belong to.
         """
@@ -231,7 +232,7 @@ class AccessibilityCallback:
     Parameters
     ----------
     recorder : AccessibilityRecorder
-        Of the examples to follow. It is read at the end of every training epoch.
+        Recorder of the examples to follow. It is read at the end of every training epoch.
 
     Notes
     -----

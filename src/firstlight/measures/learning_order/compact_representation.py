@@ -54,7 +54,7 @@ def compact_representation(
     model : torch.nn.Module
         Left as it was; dropout is off.
     shape : sequence of int
-        Of one input, such as (3, 32, 32).
+        Shape of one input, such as (3, 32, 32).
     block : int, default BLOCK
         Basis vectors per forward pass, which bounds the memory.
 
@@ -96,7 +96,7 @@ class CompactRecorder:
     Parameters
     ----------
     shape : sequence of int
-        Of one input.
+        Shape of one input.
     steps : sequence of int, optional
         When to look; None looks at every step.
     of : callable, default compact_representation
@@ -214,8 +214,8 @@ def _pushed(model: nn.Module, shape: Sequence[int], block: int) -> tuple[Tensor,
     like = next(exact.parameters(), torch.zeros((), dtype=torch.float64))
 
     def outputs(vectors: Tensor) -> Tensor:
-        found: Tensor = exact(vectors.to(like).reshape(len(vectors), *shape))
-        return found.flatten(1).cpu()
+        outputs: Tensor = exact(vectors.to(like).reshape(len(vectors), *shape))
+        return outputs.flatten(1).cpu()
 
     with torch.no_grad():
         offset = outputs(torch.zeros(1, q))

@@ -69,9 +69,9 @@ def learning_order_constancy(
         Chooses the fastest examples. The two that are compared must not: that selection alone makes
         correlations of -0.2 to -0.75 (E-37), so without a third ensemble nothing is said of them.
     share : float, default 0.2
-        Of the examples that count as fast.
+        Share of the examples that count as fast.
     seed : int, default 0
-        Of the resampling.
+        Seed for the resampling.
     """
     _same_examples(first, second, *(() if third is None else (third,)))
     if not 0 < share < 1:
@@ -145,13 +145,13 @@ def order_correlation(
     Parameters
     ----------
     accessibility : Tensor of shape (n,)
-        Of each example.
+        Accessibility of each example.
     score : Tensor of shape (n,)
-        Of each example; leave out those for which it is undefined.
+        Score of each example; leave out those for which it is undefined.
     bins : int, default 20
-        Of equal numbers of examples, along the score.
+        Number of bins along the score, with equal numbers of examples.
     seed : int, default 0
-        Of resampling and permutations.
+        Seed for resampling and permutations.
     """
     if bins < 3:
         raise InvalidInput(f"`bins` must be at least 3 for a correlation of their means; got bins={bins}.")
@@ -195,11 +195,11 @@ def smoothed_correlation(
 def running_constancy(first: AccessibilityHistory, second: AccessibilityHistory) -> Float[Tensor, " epochs"]:
     """Constancy of the order learned up to each epoch; 0 where one ensemble still treats all alike."""
     _same_examples(first, second)
-    found = []
+    correlations = []
     for epoch in range(1, min(first.n_epochs, second.n_epochs) + 1):
         a, b = first.up_to(epoch).scores, second.up_to(epoch).scores
-        found.append(float(pearson(a, b)) if _varies(a) and _varies(b) else 0.0)
-    return torch.tensor(found, dtype=torch.float64)
+        correlations.append(float(pearson(a, b)) if _varies(a) and _varies(b) else 0.0)
+    return torch.tensor(correlations, dtype=torch.float64)
 
 
 def _over_networks(
@@ -209,15 +209,15 @@ def _over_networks(
         return None
     generator = generator_from("networks", seed)
     rows = first.by_network, second.by_network
-    found = []
+    correlations = []
     for _ in range(DRAWS):
         means = [r[torch.randint(len(r), (len(r),), generator=generator)].mean(0) for r in rows]
         if _varies(means[0]) and _varies(means[1]):
-            found.append(pearson(*means))
-    if not found:
+            correlations.append(pearson(*means))
+    if not correlations:
         return None
     tail = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
-    low, high = torch.quantile(torch.stack(found), tail).tolist()
+    low, high = torch.quantile(torch.stack(correlations), tail).tolist()
     value = float(pearson(first.scores, second.scores))
     return Interval(value=value, low=low, high=high, level=level)
 

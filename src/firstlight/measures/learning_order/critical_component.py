@@ -51,7 +51,7 @@ class ComponentClassifier(Result):
     Parameters
     ----------
     pca : PCA
-        Of the training images.
+        Components of the training images.
     weights : Tensor of shape (m, k)
         One row per component.
     bias : Tensor of shape (k,)
@@ -81,14 +81,14 @@ class ComponentClassifier(Result):
 
     def critical(self, data: ImageData) -> CriticalComponents:
         """Critical component of each image of any split."""
-        found, right = [], torch.zeros(len(self.weights), dtype=torch.float64)
+        critical, right = [], torch.zeros(len(self.weights), dtype=torch.float64)
         size = max(1, BLOCK_NUMBERS // max(self.weights.numel(), self.pca.dimension))
         for start in range(0, len(data), size):
             part = slice(start, start + size)
             correct = self._correct(self.pca.project(data.x[part].flatten(1)), data.y[part])
             right += correct.double().sum(0)
-            found.append(_critical(correct))
-        return CriticalComponents(critical=torch.cat(found), accuracy=right / len(data), ridge=self.ridge)
+            critical.append(_critical(correct))
+        return CriticalComponents(critical=torch.cat(critical), accuracy=right / len(data), ridge=self.ridge)
 
     def _correct(self, coordinates: Float[Tensor, "b m"], y: Int[Tensor, " b"]) -> Tensor:
         if len(self.bias) == 2:  # one difference decides
@@ -107,13 +107,13 @@ def critical_component(
     Parameters
     ----------
     train : ImageData
-        Decides components and classifier.
+        Images from which components and classifier are learned.
     data : ImageData, optional
         The images to score.
     ridge : float, default 0.1
         Relative to the mean variance of the components.
     pca : PCA, optional
-        Of the training images, if already known.
+        Components of the training images, if already known.
 
     Returns
     -------

@@ -78,15 +78,15 @@ def discriminabilities(
         raise InvalidInput("`inputs` holds NaN or infinite values. Remove or repair those examples first.")
     size = block or max(1, BLOCK_NUMBERS // n)
     rows = torch.arange(n) if index is None else index
-    found = []
+    shares = []
     for some in torch.split(rows, size):
         # the square of the row's own point is the same for all its neighbours and left out
         distances = torch.addmm(squares, points[some], points.T, alpha=-2)
         distances[torch.arange(len(some)), some] = torch.inf
         nearest = distances.topk(max(ks), largest=False, sorted=True).indices
         same = (labels[nearest] == labels[some, None]).double()
-        found.append(torch.stack([same[:, :k].mean(1) for k in ks]))
-    return torch.cat(found, dim=1)
+        shares.append(torch.stack([same[:, :k].mean(1) for k in ks]))
+    return torch.cat(shares, dim=1)
 
 
 def penultimate_features(model: nn.Module, images: Images, *, batch_size: int = 500) -> Float[Tensor, "n f"]:

@@ -18,10 +18,15 @@ from firstlight.measures.linearized.ntk_summary import (
     ntk_change,
     ntk_spectrum,
 )
+from firstlight.measures.linearized.solution import (
+    LinearSolution,
+    solve_linearized,
+)
 
 __all__ = [
     "LabelAlignment",
     "LayerChange",
+    "LinearSolution",
     "NtkChange",
     "NtkSpectrum",
     "effective_rank",
@@ -32,4 +37,5 @@ __all__ = [
     "ntk_change",
     "ntk_gram",
     "ntk_spectrum",
+    "solve_linearized",
 ]

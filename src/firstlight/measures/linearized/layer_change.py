@@ -1,4 +1,4 @@
-"""How far the layers of a network are from where they started."""
+"""How far the layers of a network have moved from their initial weights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,18 +14,18 @@ from firstlight.measures.linearized.ntk_summary import effective_rank
 
 @dataclass(frozen=True, kw_only=True)
 class LayerChange(Result):
-    r"""How far a layer is from a start.
+    r"""How far a layer is from its initial weights.
 
     Parameters
     ----------
     name : str
-        Of the layer.
+        Name of the layer.
     distance : float
         :math:`\|W - W_0\| / \|W_0\|`.
     growth : float
         :math:`\|W\| / \|W_0\|`.
     cosine : float
-        Of the two weights; 0 for unrelated ones.
+        Cosine of the two weights; 0 for unrelated ones.
     effective_rank, initial_rank : float
         Exponential of the entropy of the squared singular values.
     """
@@ -46,24 +46,24 @@ class LayerChange(Result):
 def layer_changes(
     layers: Mapping[str, Float[Tensor, "g k d"]], initial: Mapping[str, Float[Tensor, "g k d"]]
 ) -> tuple[LayerChange, ...]:
-    """How far every layer is from a start; both by name, with equal shapes."""
+    """How far every layer is from its initial weights; both by name, with equal shapes."""
     return tuple(_change(name, weight, initial[name]) for name, weight in layers.items())
 
 
-def _change(name: str, weight: Tensor, start: Tensor) -> LayerChange:
-    size, initial_size = float(weight.norm()), float(start.norm())
+def _change(name: str, weight: Tensor, initial: Tensor) -> LayerChange:
+    size, initial_size = float(weight.norm()), float(initial.norm())
     if initial_size == 0:
         raise InvalidInput(
             f"layer {name!r} must not start from zero: distances are relative to the initial weights."
         )
-    inner = float((weight * start).sum())
+    inner = float((weight * initial).sum())
     return LayerChange(
         name=name,
-        distance=float((weight - start).norm()) / initial_size,
+        distance=float((weight - initial).norm()) / initial_size,
         growth=size / initial_size,
         cosine=inner / (size * initial_size) if size else 0.0,
         effective_rank=_effective_rank(weight),
-        initial_rank=_effective_rank(start),
+        initial_rank=_effective_rank(initial),
     )
 
 

@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from firstlight._autograd.gradient_products import Gradients, add_product
 from firstlight._autograd.model_outputs import OutputName, demand_finite_weights, demand_one_image_at_a_time
-from firstlight._autograd.model_state import evaluating
+from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.weight_gradients import WeightGradients
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
+from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
+from firstlight.models.wrappers import unwrapped
 
 Outputs = str | int
 _BLOCK_ELEMENTS = 32_000_000  # of gradients held at a time, twice between two sets: 256 MB of float64
@@ -22,12 +24,12 @@ _TILE_ROWS = 512  # of the Gram matrix, so that the elementwise passes stay in t
 
 def ntk_gram(
     model: nn.Module,
-    images: ImageData | Tensor,
-    other: ImageData | Tensor | None = None,
+    images: ImagesLike,
+    other: ImagesLike = None,
     *,
     outputs: Outputs = "trace",
     block: int | None = None,
-    output: OutputName = None,
+    output_part: OutputName = None,
     label: str = "Tangent kernel",
     show: bool | None = None,
 ) -> Float[Tensor, "rows columns"]:
@@ -48,7 +50,7 @@ def ntk_gram(
         Any network that maps images to outputs, image by image. Trainable parameters count. Runs in
         evaluation mode and is left as it was.
     images, other
-        As the model wants them.
+        Images as the model expects them, in any form that :func:`firstlight.data.as_images` takes.
     outputs : Outputs, default 'trace'
         "full" gives rows for every image and output, images outer and outputs inner; "trace" sums over
         equal outputs, one row per image (divide by the number of outputs for the mean); a number takes
@@ -56,15 +58,16 @@ def ntk_gram(
     block : int, optional
         Images whose gradients are held at a time; by default as many as 256 MB hold. Smaller blocks read
         images again for every pair of blocks.
-    output : OutputName, optional
+    output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     label, show : str or bool
-        Of the progress bar.
+        Label of the progress bar, and whether to show it.
 
     Returns
     -------
     Tensor of shape (rows, columns)
-        In the precision of the model: use ``model.double()`` for float64, which small eigenvalues need.
+        In the precision of the model, at least float32: use ``model.double()`` for float64, which small
+        eigenvalues need.
         Symmetric to the bit without `other`.
 
     Notes
@@ -74,7 +77,7 @@ def ntk_gram(
 
     References
     ----------
-    .. [1] Linearized, section 2. Rows in the order of SPEC 12.1.
+    .. [1] Linearized, section 2. Rows run over the images, and for each image over its outputs.
 
     Examples
     --------
@@ -84,19 +87,27 @@ def ntk_gram(
             [0., 3.]])
     """
     (gram,) = _grams(
-        model, images, other, outputs=outputs, block=block, output=output, label=label, show=show, apart=False
+        model,
+        images,
+        other,
+        outputs=outputs,
+        block=block,
+        output_part=output_part,
+        label=label,
+        show=show,
+        apart=False,
     ).values()
     return gram
 
 
 def layer_ntk_grams(
     model: nn.Module,
-    images: ImageData | Tensor,
-    other: ImageData | Tensor | None = None,
+    images: ImagesLike,
+    other: ImagesLike = None,
     *,
     outputs: Outputs = "trace",
     block: int | None = None,
-    output: OutputName = None,
+    output_part: OutputName = None,
     label: str = "Tangent kernel by layer",
     show: bool | None = None,
 ) -> dict[str, Float[Tensor, "rows columns"]]:
@@ -112,16 +123,24 @@ def layer_ntk_grams(
     ['0', '2']
     """
     return _grams(
-        model, images, other, outputs=outputs, block=block, output=output, label=label, show=show, apart=True
+        model,
+        images,
+        other,
+        outputs=outputs,
+        block=block,
+        output_part=output_part,
+        label=label,
+        show=show,
+        apart=True,
     )
 
 
 def jacobian(
     model: nn.Module,
-    images: ImageData | Tensor,
+    images: ImagesLike,
     *,
     outputs: Outputs = "full",
-    output: OutputName = None,
+    output_part: OutputName = None,
 ) -> Float[Tensor, "rows weights"]:
     r"""Gradients :math:`J = \partial f/\partial w` written out, over all trainable weights in their order.
 
@@ -130,37 +149,45 @@ def jacobian(
     """
     if outputs == "trace":
         raise InvalidInput("`outputs` must be 'full' or a number for a Jacobian; got 'trace'.")
+    model = _prepared(model)
     x = _images(images, model, "images")
-    with _reading(model, x, output) as reader:
+    with _reading(model, x, output_part) as reader:
         parts = reader.by_parameter(x, _cotangents(outputs, reader.n_outputs, x))
         return torch.cat([part.flatten(0, 1).flatten(1) for part in parts.values()], 1)
 
 
-@contextmanager
-def _reading(model: nn.Module, images: Tensor, output: OutputName) -> Iterator[WeightGradients]:
+def _prepared(model: nn.Module) -> nn.Module:
+    """The model in at least single precision, once it is known that it has gradients."""
+    demand_differentiable(model)
     demand_finite_weights(model)
+    return in_full_precision(model)[0]
+
+
+@contextmanager
+def _reading(model: nn.Module, images: Tensor, output_part: OutputName) -> Iterator[WeightGradients]:
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
-        demand_one_image_at_a_time(model, images[:2], output=output)
-        yield WeightGradients(model, images, output=output)
+        demand_one_image_at_a_time(model, images[:2], output=output_part)
+        yield WeightGradients(model, images, output=output_part)
 
 
 def _grams(
     model: nn.Module,
-    images: ImageData | Tensor,
-    other: ImageData | Tensor | None,
+    images: ImagesLike,
+    other: ImagesLike,
     *,
     outputs: Outputs,
     block: int | None,
-    output: OutputName,
+    output_part: OutputName,
     label: str,
     show: bool | None,
     apart: bool,
 ) -> dict[str, Tensor]:
     if block is not None and block < 1:
         raise InvalidInput(f"`block` must be at least 1; got block={block}.")
+    model = _prepared(unwrapped(model))
     left = _images(images, model, "images")
     right = left if other is None else _images(other, model, "other")
-    with _reading(model, left, output) as reader:
+    with _reading(model, left, output_part) as reader:
         rows = _cotangents(outputs, reader.n_outputs, left)
         is_trace = outputs == "trace"
         reader.choose_forms(len(rows), is_trace=is_trace)
@@ -168,31 +195,52 @@ def _grams(
         per_image = 1 if is_trace else len(rows)
         names = [layer.names[0] for layer in reader.layers] + list(reader.plain) if apart else [""]
         grams = {name: left.new_zeros(len(left) * per_image, len(right) * per_image) for name in names}
+        blocks = _Blocks(reader, rows, size, per_image, is_trace)
         starts = [(i, j) for i in range(0, len(left), size) for j in range(0, len(right), size)]
-        if other is None:
+        if other is None:  # the rest follows from symmetry
             starts = [(i, j) for i, j in starts if i <= j]
-        held: tuple[int, dict[str, Gradients]] | None = None
-        spare: dict[str, Gradients] | None = None
         with progress(label, total=len(starts), unit="blocks", show=show) as bar:
             for i, j in starts:
-                if held is None or held[0] != i:
-                    held = i, reader.read(left[i : i + size], rows)
-                one = held[1]
-                if other is None and i == j:
-                    two = one
-                else:
-                    two = spare = reader.read(right[j : j + size], rows, reuse=spare)
+                one, two = blocks.gradients(left, right, i, j, is_symmetric=other is None)
                 for name, gradients in one.items():
-                    gram = grams[name if apart else ""]
-                    place = gram[
-                        i * per_image : (i + size) * per_image, j * per_image : (j + size) * per_image
-                    ]
-                    _add_tiles(gradients, two[name], place, per_image, is_trace=is_trace, half=one is two)
+                    blocks.add(gradients, two[name], grams[name if apart else ""], i, j, half=one is two)
                 bar.advance(1)
     if other is None:
         for gram in grams.values():
             _mirror(gram)
     return grams
+
+
+class _Blocks:
+    """Gradients of two blocks of images at a time, and their place in the Gram matrix.
+
+    The rows of the left block serve a whole row of blocks, so they are read once; the memory of the
+    right block is used again and again.
+    """
+
+    def __init__(
+        self, reader: WeightGradients, cotangents: Tensor, size: int, per_image: int, is_trace: bool
+    ) -> None:
+        self.reader, self.cotangents, self.size = reader, cotangents, size
+        self.per_image, self.is_trace = per_image, is_trace
+        self._left: tuple[int, dict[str, Gradients]] | None = None
+        self._right: dict[str, Gradients] | None = None
+
+    def gradients(
+        self, left: Tensor, right: Tensor, i: int, j: int, *, is_symmetric: bool
+    ) -> tuple[dict[str, Gradients], dict[str, Gradients]]:
+        """Gradients of the images from `i` and from `j` on; the same object twice on the diagonal."""
+        if self._left is None or self._left[0] != i:
+            self._left = i, self.reader.read(left[i : i + self.size], self.cotangents)
+        if is_symmetric and i == j:
+            return self._left[1], self._left[1]
+        self._right = self.reader.read(right[j : j + self.size], self.cotangents, reuse=self._right)
+        return self._left[1], self._right
+
+    def add(self, one: Gradients, two: Gradients, gram: Tensor, i: int, j: int, *, half: bool) -> None:
+        """Add the products of one layer to their block of the Gram matrix."""
+        rows, columns = (slice(k * self.per_image, (k + self.size) * self.per_image) for k in (i, j))
+        _add_tiles(one, two, gram[rows, columns], self.per_image, is_trace=self.is_trace, half=half)
 
 
 def _add_tiles(
@@ -235,7 +283,8 @@ def _cotangents(outputs: Outputs, n_outputs: int, like: Tensor) -> Float[Tensor,
     return identity[outputs][None]
 
 
-def _images(images: ImageData | Tensor, model: nn.Module, name: str) -> Tensor:
+def _images(images: ImagesLike, model: nn.Module, name: str) -> Tensor:
+    images = tensor_or_images(images)
     x = images.x if isinstance(images, ImageData) else images
     if x.ndim < 2 or len(x) == 0:
         raise InvalidInput(f"`{name}` must hold at least one image, n first; got the shape {tuple(x.shape)}.")

@@ -24,7 +24,7 @@ def effective_rank(spectrum: Float[Tensor, " r"] | Float[Tensor, "a b"]) -> floa
 
     References
     ----------
-    .. [1] Linearized, section 3; which matrix is meant is erratum E-84 of our notes.
+    .. [1] Linearized, section 3; which matrix is meant is erratum E-84.
 
     Examples
     --------
@@ -80,8 +80,8 @@ def ntk_spectrum(gram: Float[Tensor, "n n"]) -> NtkSpectrum:
 
     Examples
     --------
-    >>> found = ntk_spectrum(torch.diag(torch.tensor([4.0, 1.0])))
-    >>> found.condition, round(found.kernel_rank, 3), round(found.jacobian_rank, 3)
+    >>> spectrum = ntk_spectrum(torch.diag(torch.tensor([4.0, 1.0])))
+    >>> spectrum.condition, round(spectrum.kernel_rank, 3), round(spectrum.jacobian_rank, 3)
     (4.0, 1.649, 1.89)
     """
     _demand_square(gram, "gram")
@@ -158,7 +158,7 @@ class LabelAlignment(Result):
     uncentred : float
         The same without centring; large for any kernel with a constant part.
     null_mean, null_std : float
-        Of `value` for shuffled labels.
+        Mean and standard deviation of `value` for shuffled labels.
     """
 
     value: float

@@ -1,120 +1,99 @@
 "use strict";
 (() => {
   const root = document.documentElement;
-  const plots = JSON.parse(document.getElementById("plots").textContent);
-  const options = { displaylogo: false, displayModeBar: false };
-  const moment = plots.map((plot) => (plot ? plot.frames.length - 1 : 0));
-  const hidden = plots.map(() => new Set());
-  const drawn = new Set();
-  const element = (index) => document.getElementById(`plot${index}`);
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
 
-  // Lines no longer than the room there is, for axis titles and names.
-  const wrapped = (text, letters) => {
-    const lines = [""];
-    for (const word of String(text).split(" ")) {
-      const last = lines.length - 1;
-      if (lines[last] && lines[last].length + word.length >= letters) lines.push(word);
-      else lines[last] += (lines[last] ? " " : "") + word;
+  // Values under the pointer. Without a script the browser shows the titles of the marks, slowly and one pixel at a
+  // time; here they become a tip for the nearest mark.
+  const REACH = 24;
+  const tip = document.body.appendChild(document.createElement("div"));
+  tip.className = "tip";
+  tip.hidden = true;
+  const marks = (svg) => {
+    all("title", svg).forEach((title) => { title.parentNode.dataset.tip = title.textContent; title.remove(); });
+    return all(".trace:not(.off) [data-tip]", svg);
+  };
+  const nearest = (svg, x, y, across) => {
+    let best = null, least = across ? Infinity : REACH;
+    for (const mark of marks(svg)) {
+      const box = mark.getBoundingClientRect();
+      const aside = Math.max(box.left - x, 0, x - box.right), above = Math.max(box.top - y, 0, y - box.bottom);
+      // where pictures belong to the points, the column decides and the height only between equals
+      const distance = across ? aside + above / 1e4 : Math.hypot(aside, above);
+      if (distance < least) [best, least] = [mark, distance];
     }
-    return lines.join("<br>");
+    return best;
   };
-  const short = (text, letters) => (text.length > letters ? text.slice(0, letters - 1) + "…" : text);
-
-  const layoutOf = (plot, width) => {
-    const layout = structuredClone(plot.layout);
-    const narrow = width < 520;
-    layout.width = width;
-    layout.font = { ...layout.font, size: narrow ? 11 : 13, color: getComputedStyle(document.body).color };
-    if (narrow) layout.margin = { ...layout.margin, l: 40, r: 8, t: 12 };
-    const room = { x: width / 7.5, y: (layout.height - 90) / 7 };
-    for (const letter of ["x", "y"]) {
-      const axis = layout[`${letter}axis`];
-      if (axis.title?.text) axis.title = { text: wrapped(axis.title.text, room[letter]), standoff: 8 };
-      const names = [...new Set(plot.data.flatMap((trace) => trace[letter] ?? []))];
-      if (narrow && names.length && names.every((name) => typeof name === "string")) {
-        axis.tickvals = names;
-        axis.ticktext = names.map((name) => (letter === "y" ? wrapped(short(name, 40), 14) : short(name, 16)));
-      }
-    }
-    return layout;
+  const point = (svg, mark) => {
+    all(".near", svg).forEach((one) => one.classList.remove("near"));
+    tip.hidden = !mark;
+    if (!mark) return;
+    mark.classList.add("near");
+    tip.textContent = mark.dataset.tip;
+    const box = mark.getBoundingClientRect();
+    const left = box.left + box.width / 2 - tip.offsetWidth / 2;
+    tip.style.left = `${Math.max(4, Math.min(left, root.clientWidth - tip.offsetWidth - 4))}px`;
+    tip.style.top = `${box.top > tip.offsetHeight + 8 ? box.top - tip.offsetHeight - 6 : box.bottom + 6}px`;
   };
-  // Numbers in the cells while there is room for them, else a scale of the colours.
-  const cells = (trace, narrow) => (narrow && trace.z[0].length > 7
-    ? { texttemplate: "", showscale: true }
-    : { textfont: { size: narrow ? 9 : 12 } });
-  const dataOf = (plot, index, narrow) => plot.data.map((trace, i) => ({
-    ...trace,
-    ...(plot.frames.length ? plot.frames[moment[index]].data[i] : {}),
-    visible: !hidden[index].has(i),
-    ...(trace.type === "heatmap" ? cells(trace, narrow) : {}),
-  }));
-  const draw = (index) => {
-    const plot = plots[index];
-    const place = element(index);
-    if (!plot?.data || !place) return;
-    const width = place.clientWidth;
-    if (!width) return;
-    const layout = layoutOf(plot, width);
-    if (place.closest("figure").querySelector(".patches")) layout.hovermode = "x";
-    Plotly.react(place, dataOf(plot, index, width < 520), layout, options);
-    if (!drawn.has(index)) watchPoints(index, place);
-    drawn.add(index);
-  };
-  const redraw = () => drawn.forEach(draw);
-
-  // Figures are drawn when they come near the screen: a page of a hundred opens at once.
-  const near = new IntersectionObserver((entries) => entries.forEach((entry) => {
-    if (!entry.isIntersecting) return;
-    const index = Number(entry.target.id.slice(4));
-    if (!drawn.has(index)) draw(index);
-  }), { rootMargin: "600px" });
 
   // The picture of the component under the pointer, or of the one that has the focus.
-  const look = (index, point) => {
-    const figure = document.getElementById(`f${index + 1}`);
-    const chosen = figure.querySelector(`.patches [data-point="${point}"]`);
+  const look = (figure, number) => {
+    const chosen = figure.querySelector(`.patches [data-point="${number}"]`);
     const box = figure.querySelector(".look");
     all(".patches .on", figure).forEach((patch) => patch.classList.remove("on"));
+    if (!box) return;
     box.hidden = !chosen;
     if (!chosen) return;
     chosen.classList.add("on");
     box.querySelector(".patch").style.backgroundPosition = chosen.style.backgroundPosition;
     box.querySelector(".name").textContent = chosen.getAttribute("aria-label");
   };
-  const watchPoints = (index, place) => {
-    const figure = place.closest("figure");
-    if (!figure.querySelector(".patches")) return;
-    place.on("plotly_hover", (event) => look(index, Math.round(event.points[0].x) - 1));
-    place.on("plotly_unhover", () => look(index, -1));
+
+  all(".plot svg.figure").forEach((svg) => {
+    const figure = svg.closest("figure");
+    const pictured = Boolean(figure.querySelector(".patches"));
+    const follow = (event) => {
+      const mark = nearest(svg, event.clientX, event.clientY, pictured);
+      point(svg, mark);
+      if (pictured) look(figure, mark?.dataset.point);
+    };
+    const leave = () => { point(svg, null); if (pictured) look(figure, -1); };
+    svg.addEventListener("pointermove", follow);
+    svg.addEventListener("pointerdown", follow);
+    svg.addEventListener("pointerleave", leave);
     all(".patches .patch", figure).forEach((patch) => {
-      const point = Number(patch.dataset.point);
-      const shown = plots[index].data.findIndex((trace) => trace.name);
       const choose = () => {
-        Plotly.Fx.hover(place, [{ curveNumber: shown, pointNumber: point }]);
-        look(index, point);
+        point(svg, marks(svg).find((mark) => mark.dataset.point === patch.dataset.point));
+        look(figure, patch.dataset.point);
       };
       patch.addEventListener("focus", choose);
       patch.addEventListener("mouseenter", choose);
-      patch.addEventListener("mouseleave", () => { Plotly.Fx.unhover(place); look(index, -1); });
+      patch.addEventListener("blur", leave);
+      patch.addEventListener("mouseleave", leave);
     });
-  };
+  });
+  window.addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
 
-  // The slider runs through training time, in a plot or in pictures.
+  // The slider runs through training time: the groups that change are put in the place of those that stand there.
   all(".time").forEach((control) => {
-    const index = Number(control.dataset.plot);
+    const figure = control.closest("figure");
+    const svg = figure.querySelector("svg.figure");
+    const moments = all("template.moment", figure);
+    const group = (trace) => svg.querySelector(`.trace[data-trace="${trace}"]`);
+    const parts = moments.map((moment) => all(".trace", moment.content));
+    parts[parts.length - 1] = parts[0].map((part) => group(part.dataset.trace).cloneNode(true)); // as drawn
     const slider = control.querySelector("input");
     const play = control.querySelector(".play");
     let timer = null;
     const show = () => {
-      const frame = plots[index].frames[slider.valueAsNumber];
-      moment[index] = slider.valueAsNumber;
-      control.querySelector("output").textContent = frame.label;
-      slider.setAttribute("aria-valuetext", frame.label);
-      const picture = document.querySelector(`#picture${index} image`);
-      if (!picture) return draw(index);
-      const last = plots[index].frames.at(-1).first ?? (plots[index].frames.at(-1).first = picture.getAttribute("href"));
-      picture.setAttribute("href", frame.data[0].source ?? last);
+      const { label } = moments[slider.valueAsNumber].dataset;
+      control.querySelector("output").textContent = label;
+      slider.setAttribute("aria-valuetext", label);
+      parts[slider.valueAsNumber].forEach((part) => {
+        const old = group(part.dataset.trace), fresh = part.cloneNode(true);
+        fresh.classList.toggle("off", old.classList.contains("off"));
+        old.replaceWith(fresh);
+      });
     };
     const stop = () => { clearInterval(timer); timer = null; play.textContent = "▶"; play.setAttribute("aria-label", "Play"); };
     slider.addEventListener("input", () => { stop(); show(); });
@@ -133,36 +112,21 @@
   });
 
   all(".key button").forEach((button) => button.addEventListener("click", () => {
-    const index = Number(button.dataset.plot);
     const isShown = button.getAttribute("aria-pressed") === "true";
     button.setAttribute("aria-pressed", String(!isShown));
-    button.dataset.traces.split(" ").map(Number).forEach((trace) =>
-      isShown ? hidden[index].add(trace) : hidden[index].delete(trace));
-    draw(index);
+    button.dataset.traces.split(" ").forEach((trace) =>
+      all(`.trace[data-trace="${trace}"]`, button.closest("figure")).forEach((g) => g.classList.toggle("off", isShown)));
   }));
 
   // The theme follows the system until it is chosen; the choice outlives a reload where the browser allows it.
   const remembered = (() => { try { return sessionStorage.getItem("theme"); } catch { return null; } })();
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
-  const setTheme = (name) => { root.dataset.theme = name; redraw(); };
   if (remembered) root.dataset.theme = remembered;
-  dark.addEventListener("change", () => { delete root.dataset.theme; redraw(); });
+  dark.addEventListener("change", () => { delete root.dataset.theme; });
   document.getElementById("theme").addEventListener("click", () => {
     const now = root.dataset.theme ?? (dark.matches ? "dark" : "light");
-    setTheme(now === "dark" ? "light" : "dark");
+    root.dataset.theme = now === "dark" ? "light" : "dark";
     try { sessionStorage.setItem("theme", root.dataset.theme); } catch { /* private window */ }
-  });
-
-  let waiting = null;
-  window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(redraw, 150); });
-  let before = null;
-  window.addEventListener("beforeprint", () => {
-    before = root.dataset.theme;
-    root.dataset.theme = "light";
-    plots.forEach((_, index) => draw(index));
-  });
-  window.addEventListener("afterprint", () => {
-    if (before) setTheme(before); else { delete root.dataset.theme; redraw(); }
   });
 
   // An unfinished page loads itself again, unless somebody is just using it.
@@ -191,6 +155,4 @@
   };
   filter?.addEventListener("input", choose);
   filter?.addEventListener("submit", (event) => event.preventDefault());
-
-  all(".plot").forEach((place) => near.observe(place));
 })();

@@ -1,0 +1,1 @@
+"""Files from package registries and from archives, checked before anything in them is read."""

@@ -1,0 +1,103 @@
+"""The atlas: paper by paper and figure by figure, what was reported beside what was measured here."""
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from firstlight.claims import ABSENT, THEMES, Claim, Entry, study_of
+from firstlight.claims.atlas import PAPERS, Plate, plates
+from firstlight.claims.ledger import counts, entry_not_run, figure_file, read_entries
+from firstlight.report.ledger import estimates_text
+from firstlight.report.page import render_with, write_html
+
+SCALES = ("night", "desk")
+"""Ledgers to read, the larger scale first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redrawn:
+    """A figure of a study that stands for a plate.
+
+    Parameters
+    ----------
+    study : str
+        Its name.
+    address : str
+        The SVG as a `data:` address: shown as an image, so that nothing in it can run.
+    """
+
+    study: str
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlateBlock:
+    """A plate with its claims, verdicts, figures, and the command that makes them."""
+
+    plate: Plate
+    entries: tuple[Entry, ...]
+    figures: tuple[Redrawn, ...]
+    command: str
+
+
+def atlas_blocks(folder: Path) -> dict[str, list[PlateBlock]]:
+    """Plates of every paper, with what the ledger in `folder` holds about them."""
+    recorded: dict[str, Entry] = {}
+    for scale in reversed(SCALES):
+        for theme in THEMES:
+            recorded |= {e.claim: e for e in read_entries(folder / scale / f"{theme}.json") if e.runs}
+    blocks: dict[str, list[PlateBlock]] = {paper: [] for paper in PAPERS}
+    for plate in plates():
+        if plate.claims or plate.name != "Text":
+            blocks[plate.paper].append(_block(plate, recorded, folder))
+    return blocks
+
+
+def write_atlas(folder: Path, path: Path) -> Path:
+    """Write the atlas as one page without scripts, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the ledger.
+    path : Path
+        Page to write.
+    """
+    blocks = atlas_blocks(folder)
+    drawn = sum(bool(block.plate.claims) for rows in blocks.values() for block in rows)
+    html = render_with(
+        "atlas.html",
+        panels=[],
+        static=True,
+        papers=blocks,
+        n_plates=sum(len(rows) for rows in blocks.values()),
+        n_drawn=drawn,
+        tallies={paper: counts(_unique(rows)) for paper, rows in blocks.items()},
+        numbers=estimates_text,
+    )
+    return write_html(html, path)
+
+
+def _unique(rows: list[PlateBlock]) -> list[Entry]:
+    """Each claim once, though several figures may show it."""
+    return list({entry.claim: entry for block in rows for entry in block.entries}.values())
+
+
+def _block(plate: Plate, recorded: Mapping[str, Entry], folder: Path) -> PlateBlock:
+    entries = tuple(recorded.get(claim.id) or _not_recorded(claim) for claim in plate.claims)
+    figures = []
+    for entry in {e.study: e for e in entries if e.study}.values():
+        path = figure_file(folder, entry.scale, entry.study)
+        if path.exists():
+            encoded = base64.b64encode(path.read_bytes()).decode()
+            figures.append(Redrawn(study=entry.study, address=f"data:image/svg+xml;base64,{encoded}"))
+    ids = [claim.id for claim in plate.claims if study_of(claim.id)]
+    command = " && ".join(f"firstlight reproduce {id} --scale desk" for id in ids)
+    return PlateBlock(plate=plate, entries=entries, figures=tuple(figures), command=command)
+
+
+def _not_recorded(claim: Claim) -> Entry:
+    study = study_of(claim.id)
+    reason = "not recorded yet" if study else ABSENT.get(claim.id, "no study judges this claim yet")
+    return entry_not_run(claim, scale="desk", reason=reason, study=study)

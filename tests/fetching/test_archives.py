@@ -1,0 +1,73 @@
+import io
+import tarfile
+import zipfile
+
+import pytest
+
+from firstlight.core.errors import InvalidInput
+from firstlight.fetching.archives import unpack
+from reference.data_files import tar_of
+
+
+def test_regular_files_are_unpacked_with_their_folders(tmp_path):
+    archive = tar_of(tmp_path / "a.tgz", {"one/two.txt": b"2", "three.txt": b"3"})
+    unpack(archive, tmp_path / "out")
+    assert (tmp_path / "out/one/two.txt").read_bytes() == b"2"
+    assert (tmp_path / "out/three.txt").read_bytes() == b"3"
+
+
+def test_only_wanted_members_are_written(tmp_path):
+    archive = tar_of(tmp_path / "a.tgz", {"a.png": b"2", "b.js": b"3"})
+    unpack(archive, tmp_path / "out", wanted=lambda name: name.endswith(".png"))
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["a.png"]
+
+
+@pytest.mark.parametrize("name", ["/etc/evil", "../evil", "a/../../evil", "..\\evil", "C:\\evil", "\\evil"])
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_a_member_that_leaves_its_folder_is_refused(tmp_path, name, kind):
+    archive = tmp_path / f"a.{kind}"
+    if kind == "tar":
+        tar_of(archive, {name: b"x"})
+    else:
+        with zipfile.ZipFile(archive, "w") as opened:
+            opened.writestr(name, b"x")
+    with pytest.raises(InvalidInput, match="outside its folder"):
+        unpack(archive, tmp_path / "out", wanted=lambda name: False)
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_links_and_devices_in_a_tar_are_refused(tmp_path, kind):
+    info = tarfile.TarInfo("innocent")
+    info.type, info.linkname = kind, "/etc/passwd"
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.addfile(info)
+    with pytest.raises(InvalidInput, match="link or a device"):
+        unpack(tmp_path / "a.tar", tmp_path / "out")
+
+
+def test_links_in_a_zip_are_refused(tmp_path):
+    info = zipfile.ZipInfo("innocent")
+    info.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as opened:
+        opened.writestr(info, "/etc/passwd")
+    with pytest.raises(InvalidInput, match="link or a device"):
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+
+
+@pytest.mark.parametrize("kept", [0, 3, 40, 400])
+def test_a_truncated_tar_is_refused(tmp_path, kept):
+    noise = bytes((i * i * 31 + i // 7) % 256 for i in range(5000))
+    archive = tar_of(tmp_path / "a.tgz", {"x": noise})
+    archive.write_bytes(archive.read_bytes()[:kept])
+    with pytest.raises(InvalidInput, match="truncated or damaged"):
+        unpack(archive, tmp_path / "out")
+
+
+def test_a_truncated_zip_is_refused(tmp_path):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as opened:
+        opened.writestr("x", b"y" * 1000)
+    (tmp_path / "a.zip").write_bytes(buffer.getvalue()[:-30])
+    with pytest.raises(InvalidInput, match="truncated or damaged"):
+        unpack(tmp_path / "a.zip", tmp_path / "out")

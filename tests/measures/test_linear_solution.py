@@ -1,0 +1,103 @@
+"""What training a linearised network really reaches is what the direct solve says."""
+
+import pytest
+import torch
+from torch import nn
+
+from firstlight import models, training
+from firstlight.core.errors import InvalidInput
+from firstlight.core.seeds import global_seed
+from firstlight.measures.linearized import solve_linearized
+from firstlight.theory.linearized import rate_of, ridge_of_decay
+from reference import linearized as reference
+
+
+def network(outputs=2):
+    """Few weights, smooth, so that its tangent kernel is well conditioned."""
+    with global_seed("test", 0):
+        return nn.Sequential(
+            nn.Conv2d(1, 6, 3), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(24, outputs)
+        ).double()
+
+
+def problem(n=6, outputs=2):
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(n, 1, 6, 6, generator=generator, dtype=torch.float64)
+    return x, torch.randn(n, outputs, generator=generator, dtype=torch.float64)
+
+
+def flat(line):
+    return torch.cat([u.detach().flatten() for u in line.parameters()])
+
+
+@pytest.mark.parametrize("form", ["dual", "primal"])
+def test_the_solution_is_the_pseudo_inverse_of_the_jacobian(form):
+    model, (x, y) = network(), problem()
+    solved = solve_linearized(model, x, y, form=form, show=False)
+    rows = reference.jacobian(model, x)
+    expected = torch.linalg.pinv(rows) @ (y - model(x).detach()).flatten()
+    assert torch.allclose(flat(solved.solution()), expected, atol=1e-9)
+    assert torch.allclose(solved.solution()(x), y, atol=1e-9)
+
+
+def test_the_smaller_form_is_taken():
+    assert solve_linearized(network(), *problem(), show=False).form == "dual"
+    few = nn.Sequential(nn.Flatten(), nn.Linear(36, 1)).double()
+    x, y = problem(50, 1)
+    solved = solve_linearized(few, x, y, show=False)
+    assert solved.form == "primal"
+    design = torch.cat([x.flatten(1), torch.ones(50, 1)], 1)
+    assert torch.allclose(solved.solution()(x), design @ torch.linalg.lstsq(design, y).solution, atol=1e-10)
+
+
+def test_gradient_descent_and_sgd_converge_to_the_direct_solve():
+    model, (x, y) = network(), problem()
+    solved = solve_linearized(model, x, y, show=False)
+    lr = 1.0 / (rate_of(1.0, n=6) * solved.fit.largest)
+    steps = int(12 * solved.fit.condition)
+    for batch, factor in ((None, 1.0), (3, 0.4)):
+        line = models.linearize(model)
+        recipe = training.Recipe(lr=factor * lr, loss="mse_sum", batch_size=batch, steps=int(steps / factor))
+        training.train(line, x, y, recipe, show=False)
+        # (1 - 1/condition)^(12 condition) = 6e-6 of the way is left in the slowest direction
+        assert (flat(line) - flat(solved.solution())).norm() < 1e-4 * flat(solved.solution()).norm()
+
+
+def test_training_at_any_step_is_the_closed_form():
+    model, (x, y) = network(), problem()
+    solved, line = solve_linearized(model, x, y, show=False), models.linearize(model)
+    recipe = training.Recipe(lr=0.02, loss="mse_sum", batch_size=None, steps=37)
+    training.train(line, x, y, recipe, show=False)
+    assert torch.allclose(flat(line), flat(solved.after(steps=37, rate=rate_of(0.02, n=6))), atol=1e-12)
+
+
+def test_many_small_steps_follow_the_flow():
+    model, (x, y) = network(), problem()
+    solved = solve_linearized(model, x, y, show=False)
+    errors = []
+    for steps in (50, 500):
+        line = models.linearize(model)
+        recipe = training.Recipe(lr=1.0 / steps, loss="mse_sum", batch_size=None, steps=steps)
+        training.train(line, x, y, recipe, show=False)
+        errors.append(float((flat(line) - flat(solved.at_time(rate_of(1.0, n=6)))).norm()))
+    assert errors[1] < errors[0] / 9
+
+
+def test_weight_decay_converges_to_the_ridge_solution():
+    model, (x, y) = network(), problem()
+    solved, line = solve_linearized(model, x, y, show=False), models.linearize(model)
+    lr = 0.9 / (rate_of(1.0, n=6) * solved.fit.largest)
+    decay = 0.05
+    recipe = training.Recipe(lr=lr, weight_decay=decay, loss="mse_sum", batch_size=None, steps=4000)
+    training.train(line, x, y, recipe, show=False)
+    ridge = ridge_of_decay(decay, n=6)
+    assert torch.allclose(flat(line), flat(solved.solution(ridge=ridge)), atol=1e-8)
+    assert flat(line).norm() < flat(solved.solution()).norm()
+
+
+def test_bad_input_is_refused():
+    x, y = problem()
+    with pytest.raises(InvalidInput, match=r"shape of the outputs, \(6, 2\)"):
+        solve_linearized(network(), x, y[:, :1], show=False)
+    with pytest.raises(InvalidInput, match="`form` must be"):
+        solve_linearized(network(), x, y, form="both", show=False)

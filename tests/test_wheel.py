@@ -1,0 +1,126 @@
+"""The wheel that users install: built here, installed where the checkout is not seen, and run."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from limits import COMMAND
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def outside(**variables):
+    """The environment without the checkout on the path."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**kept, "FIRSTLIGHT_JOBS": "1", **variables}
+
+
+def run(command, *, cwd):
+    return subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=outside(),
+        capture_output=True,
+        text=True,
+        timeout=COMMAND,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Build from a copy, so that no build folder appears in the checkout; setuptools is already installed."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (source / name).write_bytes((ROOT / name).read_bytes())
+    for file in (ROOT / "src" / "firstlight").rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts:
+            copy = source / file.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check"]
+    done = run([sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", target, source], cwd=target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = target.glob("firstlight-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    """A fresh environment with the wheel in it; other packages are those of the tests."""
+    folder = tmp_path_factory.mktemp("environment")
+    done = run([sys.executable, "-m", "venv", "--without-pip", folder], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    scheme = {"base": str(folder), "platbase": str(folder)}
+    packages = Path(sysconfig.get_path("purelib", scheme="venv", vars=scheme))
+    python = folder / "bin" / "python"
+    options = ["--no-deps", "--no-index", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "--python", python, "install", *options, wheel]
+    done = run(command, cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # folders of a .pth file come last on the path, and .pth files in them are not read: an editable install
+    # of the checkout in the tests' own environment stays out of sight
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return folder
+
+
+def test_the_wheel_holds_code_data_and_licence_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    for wanted in ("firstlight/py.typed", "firstlight/claims/claims.yaml", "firstlight/__main__.py"):
+        assert wanted in names
+    templates = {file.name for file in (ROOT / "src/firstlight/report/templates").iterdir() if file.is_file()}
+    assert templates
+    assert {Path(name).name for name in names if "/report/templates/" in name} == templates
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert all(
+        name.split("/")[0] in ("firstlight", wheel.name.split("-py3")[0] + ".dist-info") for name in names
+    )
+
+
+def test_every_module_of_the_checkout_is_in_the_wheel(wheel):
+    names = set(zipfile.ZipFile(wheel).namelist())
+    source = ROOT / "src"
+    assert {str(file.relative_to(source)) for file in source.rglob("firstlight/**/*.py")} <= names
+
+
+def test_the_installed_command_starts_from_the_wheel(environment, tmp_path):
+    command = environment / "bin" / "firstlight"
+    done = run([command, "--help"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "tour" in done.stdout
+    where = run(
+        [environment / "bin" / "python", "-c", "import firstlight; print(firstlight.__file__)"], cwd=tmp_path
+    )
+    assert Path(where.stdout.strip()).is_relative_to(environment), where.stdout + where.stderr
+    version = run([command, "--version"], cwd=tmp_path)
+    assert version.stdout.strip().endswith("0.1.0"), version.stdout + version.stderr
+
+
+def test_claims_are_listed_and_a_tour_starts_from_the_wheel(environment, tmp_path):
+    """Claims are package data; the page that a tour writes after its first part is made from the templates."""
+    command = environment / "bin" / "firstlight"
+    claims = run([command, "claims", "list"], cwd=tmp_path)
+    assert claims.returncode == 0, claims.stderr
+    page = tmp_path / "tour.html"
+    arguments = ["tour", "--data", "photos", "--minutes", "0.1", "--n", "40", "--output", page]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen(
+            [str(part) for part in (command, *arguments)],
+            cwd=tmp_path,
+            env=outside(FIRSTLIGHT_RUNS=str(tmp_path / "runs")),
+            stderr=said,
+        )
+        try:
+            while not page.exists():
+                assert process.poll() is None, (tmp_path / "said").read_text()
+                time.sleep(0.05)
+        finally:
+            process.kill()
+            process.wait()
+    assert "<html" in page.read_text()[:2000]
+    assert (tmp_path / "said").read_text().startswith("photos: 40 training")
