@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +16,15 @@ from torch import Tensor
 
 from firstlight.core.environment import code_commit, environment, user_folder
 from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import canonical_json, clear_disk_errors, locked, seal_of, sha256_of, whole_folder
+from firstlight.core.files import (
+    canonical_json,
+    clear_disk_errors,
+    locked,
+    seal_of,
+    sha256_of,
+    sweep,
+    whole_folder,
+)
 from firstlight.core.foreign import guarded, read_json
 from firstlight.core.parallel import cpu_seconds, credit_cpu
 from firstlight.core.tensor_files import load_tensors, save_tensors
@@ -80,6 +89,11 @@ class Store:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or user_folder("FIRSTLIGHT_RUNS", leaf="runs")
+        if self.root not in _swept:
+            _swept.add(self.root)
+            sweep(self.root, [".*.part"])
+            sweep(self.root / ".scratch", ["*.lock"])
+            sweep(Path(tempfile.gettempdir()), ["firstlight-*"])
 
     def __contains__(self, spec: RunSpec) -> bool:
         return (self.root / spec.id).exists()
@@ -225,6 +239,7 @@ def _run(folder: Path, body: dict[str, Any], arrays: dict[str, Tensor]) -> Run:
     return run
 
 
+_swept: set[Path] = set()
 _credited: set[str] = set()
 
 
