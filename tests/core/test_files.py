@@ -2,12 +2,13 @@ import errno
 import os
 import socket
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 from firstlight.core.errors import StoreProblem
-from firstlight.core.files import clear_disk_errors, sha256_of, whole_file, whole_folder
+from firstlight.core.files import clear_disk_errors, locked, sha256_of, sweep, whole_file, whole_folder
 
 
 def write_to_a_full_disk():
@@ -149,3 +150,33 @@ def test_the_folder_is_flushed_after_the_rename(tmp_path, monkeypatch):
     write_folder(tmp_path / "d")
     assert flushed[-1] == str(tmp_path)
     assert any(name.endswith("inner") for name in flushed)
+
+
+def test_old_leftovers_are_swept_and_the_rest_is_left(tmp_path):
+    for name in (".a.part", ".b.part", "kept"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "inner").touch()
+    for name in ("old.lock", "held.lock", "new.lock"):
+        (tmp_path / name).touch()
+    two_days_ago = (tmp_path / "kept").stat().st_mtime - 2 * 86_400
+    for path in tmp_path.rglob("*"):
+        if path.name not in ("new.lock",) and path.parent.name != ".b.part":
+            os.utime(path, (two_days_ago, two_days_ago))
+    with locked(tmp_path / "held.lock"):
+        sweep(tmp_path, [".*.part", "*.lock"])
+    assert sorted(os.listdir(tmp_path)) == [".b.part", "held.lock", "kept", "new.lock"]
+
+
+def test_a_lock_that_was_swept_while_one_waited_for_it_is_taken_anew(tmp_path):
+    lock, order = tmp_path / "x.lock", []
+
+    def second():
+        with locked(lock):
+            order.append(lock.exists())
+
+    with locked(lock):
+        waiting = threading.Thread(target=second)
+        waiting.start()
+        lock.unlink()
+    waiting.join()
+    assert order == [True]

@@ -1,5 +1,9 @@
 import os
+import signal
+import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -7,6 +11,7 @@ import torch
 from firstlight.core import parallel
 from firstlight.core.errors import InvalidInput
 from firstlight.core.parallel import cpu_seconds, default_jobs, map_tasks, on_cluster, report_fraction
+from limits import COMMAND
 
 
 def test_outcomes_come_in_the_order_of_the_tasks_from_other_processes():
@@ -75,3 +80,33 @@ def test_a_cluster_without_dask_names_the_extra(monkeypatch):
 def test_without_a_cluster_nothing_changes():
     with on_cluster(None):
         assert map_tasks(lambda t: t + 1, [1, 2], label="", n_jobs=1, show=False) == [2, 3]
+
+
+ORPHANS = """
+import os, sys, time
+from firstlight.core.parallel import map_tasks
+def work(task):
+    print(os.getpid(), flush=True)
+    time.sleep(3000)
+map_tasks(work, [0, 1], label="", n_jobs=2, show=False)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes have no parents there")
+def test_workers_end_when_their_parent_is_killed():
+    parent = subprocess.Popen([sys.executable, "-c", ORPHANS], stdout=subprocess.PIPE, text=True)
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(timeout=COMMAND)
+    limit = time.monotonic() + COMMAND
+    while any(is_running(pid) for pid in workers):
+        assert time.monotonic() < limit, "a worker outlives its parent"
+        time.sleep(0.1)
+
+
+def is_running(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc").exists() else True

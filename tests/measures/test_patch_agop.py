@@ -342,11 +342,21 @@ def test_bad_input_is_refused_in_one_line():
     ill[0].weight.data[0] = torch.inf
     with pytest.raises(InvalidInput, match=r"'0.weight' holds NaN or infinite"):
         patch_agop(ill, images())
-    loud = copy.deepcopy(model)
-    for values in loud[6].parameters():
-        values.data.fill_(1.7e308)
+
+    class Loud(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = copy.deepcopy(model)
+
+        def forward(self, x):
+            return self.inner(x) * 1e308 * 1e308
+
     with pytest.raises(InvalidInput, match="returned NaN or infinite outputs"):
-        patch_agop(loud, images(), layers="convolutions")
+        patch_agop(Loud(), images(), layers="convolutions")
+    vast = copy.deepcopy(model)
+    vast[0].weight.data.fill_(1e200)
+    with pytest.raises(InvalidInput, match=r"'0\.weight' holds a weight of 1e\+200"):
+        patch_agop(vast, images())
     with pytest.raises(InvalidInput, match="`output_sum` must be"):
         patch_agop(model, images(), output_sum="some")
     with pytest.raises(InvalidInput, match="`n_images` must be at least 1"):

@@ -1,4 +1,7 @@
-"""A training that a test may kill: `python killable.py RUNS_FOLDER STEPS [HOLD]`. Prints a hash of the weights."""
+"""A training that a test may kill: `python killable.py RUNS_FOLDER STEPS [HOLD [rarely]]`.
+
+Prints a hash of the weights. With "rarely" no checkpoint falls due, steps are printed, and SIGTERM is heeded.
+"""
 
 import hashlib
 import sys
@@ -8,12 +11,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from firstlight.core.interrupts import Terminated, heed_termination
 from firstlight.core.seeds import global_seed
 from firstlight.data.images import ImageData
 from firstlight.store import Store
 from firstlight.training import Recipe, Snapshots, loop, train_once
 
-loop.CHECKPOINT_SECONDS = 0.0
+RARELY = len(sys.argv) > 4
+loop.CHECKPOINT_SECONDS = 1e9 if RARELY else 0.0
 
 
 def build(seed: int) -> nn.Module:
@@ -37,6 +42,8 @@ class Slow:
 
     def __call__(self, step: int, model: nn.Module) -> None:
         time.sleep(0.01)
+        if RARELY:
+            print(f"step {step}", flush=True)
         while len(sys.argv) > 3 and step >= int(sys.argv[3]):
             time.sleep(1.0)
 
@@ -52,7 +59,12 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     recipe = Recipe(steps=int(sys.argv[2]), batch_size=8, momentum=0.9, milestones=(0.5,), lr=0.05)
     print("started", flush=True)
-    done = train_once(build, data(), recipe, observe=observe, store=Store(Path(sys.argv[1])), show=False)
+    if RARELY:
+        heed_termination()
+    try:
+        done = train_once(build, data(), recipe, observe=observe, store=Store(Path(sys.argv[1])), show=False)
+    except Terminated:
+        sys.exit(143)
     digest = hashlib.sha256()
     for tensor in [*done.weights.values(), done.history.loss, *done.records[0].values()]:
         digest.update(tensor.numpy().tobytes())

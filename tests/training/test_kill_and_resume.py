@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+from firstlight.core.tensor_files import load_sealed
 from limits import COMMAND
 
 SCRIPT = Path(__file__).with_name("killable.py")
@@ -55,3 +56,16 @@ def test_a_finished_training_is_fetched_and_not_done_again(tmp_path):
     written = stored.stat().st_mtime_ns
     assert finish(tmp_path) == first
     assert stored.stat().st_mtime_ns == written
+
+
+def test_a_training_that_is_asked_to_end_saves_its_last_step(tmp_path):
+    uninterrupted = finish(tmp_path / "quiet")
+    command = [sys.executable, str(SCRIPT), str(tmp_path / "asked"), STEPS, HOLD, "rarely"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    while process.stdout.readline() != "step 60\n":
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=COMMAND) == 143
+    (checkpoint,) = (tmp_path / "asked").glob(".scratch/*/checkpoint.safetensors")
+    assert 60 <= load_sealed(checkpoint).tensors["loss"].numel() < 140
+    assert finish(tmp_path / "asked") == uninterrupted

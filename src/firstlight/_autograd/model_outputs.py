@@ -1,5 +1,6 @@
 """What a model returns, which directions of it to differentiate, and what must hold for that."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -137,11 +138,21 @@ def run(model: nn.Module, images: Tensor, *, forward: Callable[[Tensor], Any] | 
 
 
 def demand_finite_weights(model: nn.Module) -> None:
-    """Refuse a model with a weight or a running statistic that is no number."""
+    """Refuse a model with a weight or a running statistic that is no number, or too large to compute with."""
     for name, value in model.state_dict().items():
-        if isinstance(value, Tensor) and value.is_floating_point() and not value.isfinite().all():
+        if not isinstance(value, Tensor) or not value.is_floating_point() or value.numel() == 0:
+            continue
+        largest = float(value.detach().abs().max())
+        if not math.isfinite(largest):
             raise InvalidInput(
                 f"{name!r} holds NaN or infinite weights. Use weights from before the training went wrong."
+            )
+        # sums of squares must stay finite; half precision is computed with in single precision
+        limit = max(torch.finfo(value.dtype).max, torch.finfo(torch.float32).max) ** 0.4
+        if largest > limit:
+            raise InvalidInput(
+                f"{name!r} holds a weight of {largest:.0e}; sums of squares of weights beyond {limit:.0e} are no "
+                "longer finite. Use weights from before the training went wrong."
             )
 
 

@@ -32,7 +32,9 @@ def list_() -> None:
         table.add_row(name, shape, _class_count(name, entry), where, _presence(entry))
     console = Console()
     console.print(table)
-    console.print(f"\nThe cache is {cache_folder()} (set FIRSTLIGHT_DATA to move it).", soft_wrap=True)
+    console.print(
+        f"\nThe cache is {cache_folder()} (set FIRSTLIGHT_DATA to move it).", soft_wrap=True, markup=False
+    )
 
 
 @app.command
@@ -70,13 +72,15 @@ def info(
     import torch
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    from firstlight.core.terminal import visible
     from firstlight.data import load
 
     data = load(name, split, source=source, **folder.options)
     std, mean = torch.std_mean(data.x.double(), dim=(0, 2, 3), correction=0)
     facts = Table("", "", box=None, show_header=False, pad_edge=False)
-    facts.add_row("name", f"{data.meta['name']} ({split})")
+    facts.add_row("name", Text(visible(f"{data.meta['name']} ({split})")))
     facts.add_row("images", f"{len(data)} of {'x'.join(map(str, data.shape))}")
     facts.add_row("mean", " ".join(f"{value:.5f}" for value in mean.tolist()))
     facts.add_row("std", " ".join(f"{value:.5f}" for value in std.tolist()))
@@ -84,7 +88,7 @@ def info(
     facts.add_row("from", str(data.meta["where"]))
     classes = Table("class", "images", box=None, pad_edge=False)
     for label, count in zip(data.classes, data.counts.tolist(), strict=True):
-        classes.add_row(label, str(count))
+        classes.add_row(Text(visible(label)), str(count))
     console = Console()
     console.print(facts)
     console.print()

@@ -1,5 +1,6 @@
 """The `firstlight` command: what it offers, and how errors look."""
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -8,6 +9,8 @@ from cyclopts import App, CycloptsError
 
 from firstlight.core.errors import FirstlightError
 from firstlight.core.files import clear_disk_errors
+from firstlight.core.interrupts import Terminated, heed_termination
+from firstlight.core.terminal import visible
 from firstlight.core.version import __version__
 
 app = App(
@@ -39,17 +42,20 @@ for _name, _where, _help in (
 
 def main() -> None:
     """Run the command line; bad input ends in one line on stderr and exit code 2."""
+    heed_termination()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     try:
         with clear_disk_errors(Path.cwd()):
             app(exit_on_error=False)
     except CycloptsError:  # already printed, with the nearest command or option
         sys.exit(2)
     except FirstlightError as error:
-        print(f"firstlight: {_for_command_line(error)}", file=sys.stderr)
+        print(f"firstlight: {visible(_for_command_line(error))}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("\nfirstlight: stopped. Finished runs are kept; the same command resumes.", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(143 if isinstance(stop, Terminated) else 130)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from firstlight.core.terminal import visible
+
 if TYPE_CHECKING:
     from firstlight.data import ImageData
 
@@ -33,11 +35,13 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", header_style="bold", row_styles=list(styles or []))
+    table = Table(
+        title=Text(visible(title)), title_justify="left", header_style="bold", row_styles=list(styles or [])
+    )
     for index, column in enumerate(columns):
         table.add_column(column, overflow="fold", no_wrap=index == 0)
     for row in rows:
-        table.add_row(*(Text(cell, style=VERDICT_STYLES.get(cell, "")) for cell in row))
+        table.add_row(*(Text(visible(cell), style=VERDICT_STYLES.get(cell, "")) for cell in row))
     console = Console()
     if not console.is_terminal:  # a pipe or a file has no width to respect
         console.width = 160
@@ -56,19 +60,19 @@ def page_file(output: Path) -> None:
 
 def wrote(page: Path) -> None:
     """Say where the finished page is."""
-    print(f"Wrote {page} ({page.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+    print(f"Wrote {visible(str(page))} ({page.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
 
 
 def announce_split(train: "ImageData", test: "ImageData") -> None:
     """Say how many images there are, and how they were split if they came without a split."""
     note = f" ({train.meta['held_out']})" if "held_out" in train.meta else ""
     counts = f"{len(train)} training and {len(test)} test images"
-    print(f"{train.meta['name']}: {counts}{note}", file=sys.stderr)
+    print(visible(f"{train.meta['name']}: {counts}{note}"), file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
     """Print JSON with stable order."""
-    print(json.dumps(value, indent=1, ensure_ascii=False))
+    print(visible(json.dumps(value, indent=1, ensure_ascii=False)))
 
 
 def in_flags(message: str, flags: Iterable[str], other_names: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ app = App(name="runs", help="List, show and remove stored runs.")
 def list_runs(*, json: AsJson = False) -> None:
     """List all stored runs, newest first; damaged ones are marked."""
     from firstlight.cli.output import print_json, print_table
-    from firstlight.core.errors import StoreProblem
+    from firstlight.core.errors import FirstlightError
     from firstlight.store import Store
 
     store, rows = Store(), []
@@ -19,7 +19,7 @@ def list_runs(*, json: AsJson = False) -> None:
         try:
             run = store.load(id)
             rows.append((id, run.spec.what, run.finished, f"{run.cpu_seconds:.1f}", run.commit))
-        except StoreProblem:
+        except FirstlightError:  # one bad entry does not hide the others
             rows.append((id, "damaged", "", "", ""))
     columns = ("id", "what", "finished", "cpu s", "commit")
     if json:

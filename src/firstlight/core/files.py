@@ -7,8 +7,10 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +133,7 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     Parameters
     ----------
     path : Path
-        The lock file. It stays: to remove it would let two processes hold two locks of one name.
+        The lock file. It stays until :func:`sweep` finds that nobody holds it.
     shared : bool, default False
         Let others hold the lock too, as readers do; only a holder that shares nothing keeps them out.
     """
@@ -140,11 +142,66 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     except ImportError:  # no such locks on this system: the last writer finds the folder taken and yields
         yield
         return
-    with clear_disk_errors(path):
-        file = file_to_write(path).open("ab")
-    with file:
+    while True:
+        with clear_disk_errors(path):
+            file = file_to_write(path).open("ab")
         fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        if _is_at(file, path):
+            break
+        file.close()  # swept away while we waited: others hold another file of this name
+    with file:
         yield
+
+
+def _is_at(file: BufferedWriter, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def sweep(folder: Path, patterns: Iterable[str], *, days: float = 1.0) -> None:
+    """Remove what killed processes left: entries that fit a pattern, are ours, and did not change for days.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look, not below.
+    patterns : iterable of str
+        Names such as ``".*.part"``. Lock files that somebody holds stay.
+    days : float, default 1.0
+        Age of the youngest file in an entry, from which on it is removed.
+    """
+    limit = time.time() - 86_400 * days
+    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
+        try:
+            if not _is_stale(path, limit):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.suffix == ".lock":
+                _remove_lock(path)
+            else:
+                path.unlink()
+        except OSError:  # another process sweeps too, or the folder is read-only
+            continue
+
+
+def _is_stale(path: Path, limit: float) -> bool:
+    entries = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
+    states = [entry.lstat() for entry in entries]
+    owner = os.getuid() if hasattr(os, "getuid") else states[0].st_uid
+    return states[0].st_uid == owner and max(state.st_mtime for state in states) < limit
+
+
+def _remove_lock(path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        return
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError, an OSError, if it is held
+        path.unlink()
 
 
 def _folder_to_write(path: Path) -> Path:

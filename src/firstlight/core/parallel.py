@@ -103,7 +103,12 @@ def map_tasks(
         heard = watched and not elsewhere  # heartbeats are files, which another machine does not share
         with tempfile.TemporaryDirectory(prefix="firstlight-") if heard else nullcontext() as folder:
             calls = (
-                joblib.delayed(_run_there)(function, task, f"{folder}/{index}" if folder else None)
+                joblib.delayed(_run_there)(
+                    function,
+                    task,
+                    f"{folder}/{index}" if folder else None,
+                    None if elsewhere else os.getpid(),
+                )
                 for index, task in enumerate(tasks)
             )
             with _polling(bar, Path(folder)) if folder else nullcontext():
@@ -139,8 +144,10 @@ def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: 
 
 
 def _run_there(
-    function: Callable[[Task], Outcome], task: Task, heartbeat: str | None
+    function: Callable[[Task], Outcome], task: Task, heartbeat: str | None, parent: int | None
 ) -> tuple[Outcome, float]:
+    if parent is not None:
+        _end_with(parent)
     last, start = 0.0, cpu_seconds()
 
     def beat(done: float, note: str) -> None:
@@ -154,6 +161,23 @@ def _run_there(
     if heartbeat:
         Path(heartbeat).write_text("1")
     return outcome, cpu_seconds() - start
+
+
+_watched_parents: set[int] = set()
+
+
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent, which may be killed without a chance to end it."""
+    if parent in _watched_parents or os.name == "nt":
+        return
+    _watched_parents.add(parent)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_POLL_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
+from firstlight.core.terminal import visible
+
 if TYPE_CHECKING:
     from rich import progress as rich_progress
     from rich.console import RenderableType
@@ -59,7 +61,7 @@ class Screen:
         """Add a finding."""
         self.rows.append((name, words))
         if self.bars is None:
-            print(f"{name}: {words}", file=sys.stderr)
+            print(visible(f"{name}: {words}"), file=sys.stderr)
 
     @property
     def left(self) -> str:
@@ -85,8 +87,8 @@ class Screen:
 
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for name, words in self.rows:
-            table.add_row(Text(name, style="bold"), Text(words))
-        head = Text.assemble((self.title, "bold"), f"  {self.left}")
+            table.add_row(Text(visible(name), style="bold"), Text(visible(words)))
+        head = Text.assemble((visible(self.title), "bold"), f"  {self.left}")
         return Group(head, table, *([self.bars] if self.bars is not None else []))
 
 
@@ -163,25 +165,25 @@ def _columns(shown: ModuleType, unit: str) -> "list[rich_progress.ProgressColumn
         else [shown.TaskProgressColumn()]
     )
     return [
-        shown.TextColumn("{task.description}"),
+        shown.TextColumn("{task.description}", markup=False),
         shown.BarColumn(),
         *amount,
         shown.TimeRemainingColumn(elapsed_when_finished=True),
-        shown.TextColumn("[dim]{task.fields[note]}"),
+        shown.TextColumn("{task.fields[note]}", style="dim", markup=False),
     ]
 
 
 @contextmanager
 def _bar(shown: "rich_progress.Progress", label: str, total: float | None) -> Iterator[Bar]:
     """One bar, removed at the end."""
-    task = shown.add_task(label, total=total, note="")
+    task = shown.add_task(visible(label), total=total, note="")
 
     class _Shown:
         def advance(self, amount: float = 1.0) -> None:
             shown.advance(task, amount)
 
         def update(self, *, completed: float | None = None, note: str | None = None) -> None:
-            fields = {} if note is None else {"note": note}
+            fields = {} if note is None else {"note": visible(note)}
             shown.update(task, completed=completed, **fields)  # type: ignore[arg-type]
 
     try:

@@ -53,7 +53,7 @@ def save_sealed(
     path: Path, tensors: Mapping[str, torch.Tensor], words: Mapping[str, str] | None = None
 ) -> None:
     """Write tensors and words with a checksum of all of them, which :func:`load_sealed` compares."""
-    sealed = {**(words or {}), _SIGN: "yes"}
+    sealed = {name: _as_utf8(text) for name, text in (words or {}).items()} | {_SIGN: "yes"}
     save_tensors(path, tensors, {**sealed, _SEAL: _seal(tensors, sealed)})
 
 
@@ -89,6 +89,11 @@ def load_sealed(path: Path) -> TensorFile:
         if not read.is_sealed:
             raise ValueError("it has no checksum")
     return read
+
+
+def _as_utf8(text: str) -> str:
+    """Names of files may hold bytes that are no text."""
+    return text.encode("utf-8", errors="backslashreplace").decode()
 
 
 def _seal(tensors: Mapping[str, torch.Tensor], words: Mapping[str, str]) -> str:

@@ -151,7 +151,7 @@ def write_page(page: Page, path: Path, *, static: bool = False) -> Path:
 def write_html(html: str, path: Path) -> Path:
     """Write a rendered page, whole or not at all."""
     with whole_file(path) as part:
-        part.write_text(html, encoding="utf-8")
+        part.write_bytes(html.encode("utf-8", errors="backslashreplace"))  # names of files may be no text
     return path
 
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,12 +12,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from firstlight.core.environment import code_commit, environment, user_folder
 from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import canonical_json, clear_disk_errors, locked, seal_of, sha256_of, whole_folder
+from firstlight.core.files import (
+    canonical_json,
+    clear_disk_errors,
+    locked,
+    seal_of,
+    sha256_of,
+    sweep,
+    whole_folder,
+)
 from firstlight.core.foreign import guarded, read_json
 from firstlight.core.parallel import cpu_seconds, credit_cpu
 from firstlight.core.tensor_files import load_tensors, save_tensors
+from firstlight.core.terminal import is_utf8
 from firstlight.core.version import NUMERICS
 from firstlight.store.encoding import apart, decode, encode
 
@@ -77,6 +89,11 @@ class Store:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or user_folder("FIRSTLIGHT_RUNS", leaf="runs")
+        if self.root not in _swept:
+            _swept.add(self.root)
+            sweep(self.root, [".*.part"])
+            sweep(self.root / ".scratch", ["*.lock"])
+            sweep(Path(tempfile.gettempdir()), ["firstlight-*"])
 
     def __contains__(self, spec: RunSpec) -> bool:
         return (self.root / spec.id).exists()
@@ -135,7 +152,10 @@ class Store:
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
             body["sha256"] = seal_of(body)
-            (folder / RUN).write_text(json.dumps(body, indent=1, ensure_ascii=False))
+            text = json.dumps(body, indent=1, ensure_ascii=False)
+            if not is_utf8(text):  # names of files may hold any bytes
+                text = json.dumps(body, indent=1)
+            (folder / RUN).write_text(text, encoding="utf-8")
 
     def load(self, id: str) -> Run:
         """Read one run and check that not a bit has changed since it was written."""
@@ -146,10 +166,7 @@ class Store:
             body = self._body(id)
             arrays = load_tensors(folder / ARRAYS).tensors
             with guarded(folder / RUN, "a run"):
-                spec = RunSpec(
-                    what=body["what"], config=decode(body["config"], {}), data=body["data"], code=body["code"]
-                )
-                result = decode(body["result"], arrays)
+                return _run(folder, body, arrays)
         except StoreProblem as error:
             raise StoreProblem(
                 f"Run {id} cannot be read: {error}. Use that version, or remove it with "
@@ -160,17 +177,6 @@ class Store:
             raise StoreProblem(
                 f"Run {id} is damaged ({reason}). It was not used; remove it with `firstlight runs rm {id}`."
             ) from error
-        return Run(
-            id=id,
-            folder=folder,
-            spec=spec,
-            result=result,
-            wall_seconds=body["wall_seconds"],
-            cpu_seconds=body["cpu_seconds"],
-            commit=body["commit"],
-            environment=body["environment"],
-            finished=body["finished"],
-        )
 
     def _body(self, id: str) -> dict[str, Any]:
         """What `run.json` says, once all checksums and the name of the folder agree with it."""
@@ -191,7 +197,7 @@ class Store:
         if not self.root.is_dir():
             return []
         folders = [p for p in self.root.iterdir() if re.fullmatch(r"[0-9a-f]{16}", p.name)]
-        return [p.name for p in sorted(folders, key=lambda p: p.stat().st_mtime, reverse=True)]
+        return [p.name for p in sorted(folders, key=lambda p: p.lstat().st_mtime, reverse=True)]
 
     def find(self, prefix: str) -> str:
         """Complete the beginning of a run's name."""
@@ -205,10 +211,35 @@ class Store:
         """Delete one run folder and return its full name."""
         id = self.find(prefix)
         with clear_disk_errors(self.root / id):
-            shutil.rmtree(self.root / id)
+            if (self.root / id).is_dir() and not (self.root / id).is_symlink():
+                shutil.rmtree(self.root / id)
+            else:  # not written by us, but listed as damaged
+                (self.root / id).unlink()
         return id
 
 
+def _run(folder: Path, body: dict[str, Any], arrays: dict[str, Tensor]) -> Run:
+    """Put together what `run.json` and the arrays say; values of another type are refused with TypeError."""
+    config = decode(body["config"], {})
+    spec = RunSpec(what=body["what"], config=config, data=body["data"], code=body["code"])
+    run = Run(
+        id=folder.name,
+        folder=folder,
+        spec=spec,
+        result=decode(body["result"], arrays),
+        wall_seconds=float(body["wall_seconds"]),
+        cpu_seconds=float(body["cpu_seconds"]),
+        commit=body["commit"],
+        environment=body["environment"],
+        finished=body["finished"],
+    )
+    for text in (spec.what, spec.data, spec.code, run.commit, run.finished):
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} is where a word should be")
+    return run
+
+
+_swept: set[Path] = set()
 _credited: set[str] = set()
 
 

@@ -4,6 +4,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from firstlight.core.errors import Diverged, InvalidInput
+from firstlight.core.interrupts import postponed_interrupts
 from firstlight.core.layout import canonical
 from firstlight.core.parallel import report_fraction
 from firstlight.core.progress import progress
@@ -135,15 +137,21 @@ def train_on(model: nn.Module, data: ImageData, recipe: Recipe, **options: Any) 
 
 def _advance(state: "_State", checkpoint: Path | None, every: float, label: str, show: bool | None) -> None:
     saved_at = time.monotonic()
-    with progress(label, total=state.total, unit="steps", show=show) as bar:
+    # a signal within a step would leave half-updated weights: it is heeded after the step, which is saved first
+    postponed = nullcontext(lambda: None) if checkpoint is None else postponed_interrupts()
+    with postponed as interrupt, progress(label, total=state.total, unit="steps", show=show) as bar:
         bar.update(completed=state.step)
         while not state.finished:
             state.take_step()
             bar.update(completed=state.step, note=f"loss {state.losses[-1]:.3g}")
             report_fraction(state.step / state.total, note=f"loss {state.losses[-1]:.3g}")
-            if checkpoint is not None and time.monotonic() - saved_at >= every and not state.finished:
+            asked = interrupt()
+            is_due = asked is not None or time.monotonic() - saved_at >= every
+            if checkpoint is not None and is_due and not state.finished:
                 save_checkpoint(checkpoint, state.snapshot(), identity=state.identity)
                 saved_at = time.monotonic()
+            if asked is not None:
+                asked()
 
 
 class _State:

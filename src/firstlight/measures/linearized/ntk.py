@@ -11,6 +11,7 @@ from firstlight._autograd.gradient_products import Gradients, add_product
 from firstlight._autograd.model_outputs import OutputName, demand_finite_weights, demand_one_image_at_a_time
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.weight_gradients import WeightGradients
+from firstlight.core.environment import free_memory
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
 from firstlight.data.conversion import ImagesLike, tensor_or_images
@@ -54,7 +55,8 @@ def ntk_gram(
     outputs : Outputs, default 'trace'
         "full" gives rows for every image and output, images outer and outputs inner; "trace" sums over
         equal outputs, one row per image (divide by the number of outputs for the mean); a number takes
-        that output alone.
+        that output alone. "full" takes the square of the number of outputs more memory than "trace"; more than is
+        free is refused.
     block : int, optional
         Images whose gradients are held at a time; by default as many as 256 MB hold. Smaller blocks read
         images again for every pair of blocks.
@@ -194,6 +196,7 @@ def _grams(
         size = block or max(1, _BLOCK_ELEMENTS // reader.numbers_per_image(len(rows)))
         per_image = 1 if is_trace else len(rows)
         names = [layer.names[0] for layer in reader.layers] + list(reader.plain) if apart else [""]
+        _demand_memory(len(left) * per_image, len(right) * per_image, len(names), left.element_size())
         grams = {name: left.new_zeros(len(left) * per_image, len(right) * per_image) for name in names}
         blocks = _Blocks(reader, rows, size, per_image, is_trace)
         starts = [(i, j) for i in range(0, len(left), size) for j in range(0, len(right), size)]
@@ -209,6 +212,17 @@ def _grams(
         for gram in grams.values():
             _mirror(gram)
     return grams
+
+
+def _demand_memory(rows: int, columns: int, matrices: int, size: int) -> None:
+    """Refuse matrices that memory does not hold before anything is computed."""
+    needed, free = rows * columns * matrices * size, free_memory()
+    if needed > free:
+        raise InvalidInput(
+            f"The tangent kernel of {rows} x {columns} numbers needs {needed / 1e9:.1f} GB of memory, but only "
+            f"{free / 1e9:.1f} GB are free. Use fewer images or outputs='trace', or allow more with "
+            "FIRSTLIGHT_MEMORY_GB."
+        )
 
 
 class _Blocks:
