@@ -44,21 +44,14 @@ class AnsatzInSmallNetworks(Study):
     class Config:
         """Networks of all poolings on every data set, and larger filters on the first."""
 
-        data: tuple[str, ...] = (
-            "mnist",
-            "fashion_mnist",
-        )  # CIFAR-10 takes hours to pass half with 16 channels
-        n: int = 4000
+        data: tuple[str, ...] = ("mnist", "fashion_mnist")  # on CIFAR-10 a desk run stays below 40 %
+        n: int = 6000
         depth: int = 4
         channels: int = 16
         kernels: tuple[int, ...] = (3, 5, 7)
-        kernel_poolings: tuple[str, ...] = ("max",)  # 7 x 7 costs four times as much as 3 x 3
-        lr: tuple[float, ...] = (
-            8e-3,
-            5e-3,
-            2e-3,
-        )  # max, avg, vec: twice as much kills all units of the last two
-        epochs: tuple[int, ...] = (8, 20, 4)  # average pooling leaves its plateau late
+        kernel_poolings: tuple[str, ...] = ("vec",)  # those that need few epochs: large filters are expensive
+        lr: tuple[float, ...] = (5e-3, 3e-3, 2e-3)  # max, avg, vec: higher rates kill all units of some seeds
+        epochs: tuple[int, ...] = (8, 12, 2)  # until each of them passes 0.9 on MNIST
         milestones: tuple[float, ...] = (0.5, 0.75)
         agop_images: int = 100
         seed: int = 0
@@ -154,7 +147,7 @@ class AnsatzInSmallNetworks(Study):
             null=value("cosine by kernel", at=3) - value("cosine by kernel", at=7)
             > value("cosine by kernel" + ROTATED, at=3) - value("cosine by kernel" + ROTATED, at=7),
             requires=TRAINED_WELL,
-            note="On the first data set, at desk scale with max pooling only.",
+            note="On the first data set, at desk scale without pooling only.",
             change=Change("networks at 28 % on MNIST counted as trained"),
         ),
         Rule(

@@ -33,7 +33,7 @@ class NetworkPlan:
     kernel: int = 3
     depth: int = 4
     channels: int = 16
-    lr: float = 8e-3
+    lr: float = 5e-3
     epochs: int = 8
     milestones: tuple[float, ...] = (0.5, 0.75)  # where the rate falls to 0.3 of it; the paper keeps it
     agop_images: int = 100
