@@ -78,7 +78,7 @@ def test_version():
         (["report"], "Name at least one run"),
         (["report", "abc"], "No run begins with 'abc'"),
         (["reproduce", "profile.invariance", "-o", "no/such/x.html"], "folder that exists"),
-        (["claims", "page", "no-such-folder"], "No ledger in no-such-folder"),
+        (["claims", "page", "no-such-folder"], "No desk ledger in no-such-folder"),
         (["tour", "--data", "cifar"], "Did you mean 'cifar10'"),
         (["tour", "--minutes", "-1"], "--minutes must lie in"),
         (["tour", "--output", "no/such/folder/x.html"], "folder that exists"),

@@ -306,7 +306,7 @@ def test_resnet50_with_imagenet_weights_prefers_middle_frequencies():
         pytest.skip(str(reason))
     photographs = data.load("photos", split="train", n=300, seed=0).x
     images = F.interpolate(photographs, size=64, mode="bilinear")
-    profile = first_layer.profile(model, models.resnet50_normalised(images))
+    profile = first_layer.profile(model, models.pretrained.resnet50_normalised(images))
     assert profile.energy.shape == (147,)
     thirds = [part.mean().item() for part in profile.energy.tensor_split(3)]
     controls = profile.controls()

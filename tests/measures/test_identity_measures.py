@@ -130,25 +130,25 @@ def test_stages_hold_one_weight_layer_each_and_compose_to_the_model():
     ]:
         model = models.build(name, shape=(2, 4, 3), **options)
         x = draw(2, 2, 4, 3).float()
-        assert len(measures.stages(model)) == count
-        assert torch.equal(measures.stage_outputs(model, x)[-1], model(x))
+        assert len(measures.stages.stages(model)) == count
+        assert torch.equal(measures.stages.stage_outputs(model, x)[-1], model(x))
     with pytest.raises(InvalidInput, match=r"nn\.Sequential"):
-        measures.stages(nn.Conv2d(1, 1, 3))
+        measures.stages.stages(nn.Conv2d(1, 1, 3))
 
 
 def test_upper_subnetworks_get_the_image_on_every_channel():
     model = models.build("identity_cnn", shape=(1, 6, 6), depth=4, channels=5)
     x = draw(2, 1, 6, 6).float()
     top = nn.Sequential(*list(model.children())[-3:])  # conv3, relu3, conv4
-    assert torch.equal(measures.upper_outputs(model, x, layers=2), top(x.expand(2, 5, 6, 6)))
-    assert torch.equal(measures.upper_outputs(model, x, layers=4), model(x))
+    assert torch.equal(measures.stages.upper_outputs(model, x, layers=2), top(x.expand(2, 5, 6, 6)))
+    assert torch.equal(measures.stages.upper_outputs(model, x, layers=4), model(x))
     with pytest.raises(InvalidInput, match=r"`layers` must lie in 1 \.\. 4"):
-        measures.upper_outputs(model, x, layers=5)
+        measures.stages.upper_outputs(model, x, layers=5)
 
 
 def test_circular_padding_makes_the_network_forget_where_the_border_is():
     model = models.build("identity_cnn", shape=(1, 8, 8), depth=3, channels=4)
-    twin = measures.with_circular_padding(model)
+    twin = measures.stages.with_circular_padding(model)
     x = draw(1, 1, 8, 8).float()
     rolled = twin(x.roll((3, 2), (2, 3)))
     assert torch.allclose(rolled, twin(x).roll((3, 2), (2, 3)), atol=1e-6)
@@ -163,9 +163,9 @@ def test_top_singular_image_is_the_fixed_point_of_power_iteration(c, h, w, seed)
     if len(values) > 1 and values[1] > 0.97 * values[0]:
         return  # nearly tied: power iteration has not settled
     expected = naive.power_iteration_image(activation)
-    found = measures.top_singular_image(activation)
+    found = measures.layer_images.top_singular_image(activation)
     assert abs(abs((found * expected).sum().item()) - 1) < 1e-6
-    assert measures.top_singular_image(torch.zeros(c, h, w)).abs().max() == 0
+    assert measures.layer_images.top_singular_image(torch.zeros(c, h, w)).abs().max() == 0
 
 
 def test_layer_images_of_the_identity_show_the_input():
@@ -181,15 +181,15 @@ def test_size_response_and_variation_know_the_identity_and_a_constant():
     images = draw(3, 1, 8, 8).float()
     found = measures.size_response(models.identity_cnn(1, depth=2), images, (4, 8, 16))
     assert torch.allclose(found.identity, torch.ones(3).double())
-    assert measures.output_variation(images[:1].expand(4, 1, 8, 8)) == 0
-    assert measures.output_variation(images) > 0.5
-    assert measures.resized(images, 16).shape == (3, 1, 16, 16)
+    assert measures.layer_images.output_variation(images[:1].expand(4, 1, 8, 8)) == 0
+    assert measures.layer_images.output_variation(images) > 0.5
+    assert measures.layer_images.resized(images, 16).shape == (3, 1, 16, 16)
 
 
 def test_weight_changes_are_relative_and_leave_biases_out():
     model = models.build("identity_fcn", shape=(1, 2, 2), depth=2)
     before = {k: v.clone() for k, v in model.state_dict().items()}
     after = {k: 1.5 * v for k, v in before.items()}
-    changes = measures.weight_changes(before, after)
+    changes = measures.stages.weight_changes(before, after)
     assert set(changes) == {"fc1.weight", "fc2.weight"}
     assert all(abs(v - 0.5) < 1e-6 for v in changes.values())

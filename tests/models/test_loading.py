@@ -252,4 +252,4 @@ def test_the_pretrained_networks_know_which_pixels_they_expect():
     network = models.PRETRAINED["resnet50_imagenet"]
     x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     mean, std = (torch.tensor(v)[:, None, None] for v in (network.mean, network.std))
-    assert torch.equal((x - mean) / std, models.resnet50_normalised(x))
+    assert torch.equal((x - mean) / std, models.pretrained.resnet50_normalised(x))

@@ -38,7 +38,7 @@ def photograph(name):
 
 def probabilities(network, x):
     with torch.no_grad():
-        return network(models.resnet50_normalised(x)).softmax(1)[0]
+        return network(models.pretrained.resnet50_normalised(x)).softmax(1)[0]
 
 
 @pytest.mark.network
@@ -142,5 +142,5 @@ def test_damaged_cache_is_thrown_away_and_fetched_again(tmp_path, monkeypatch):
 
 def test_normalisation_subtracts_the_mean_colour_of_imagenet():
     x = torch.tensor([123.68, 116.779, 103.939], dtype=torch.float64)[None, :, None, None] / 255
-    assert models.resnet50_normalised(x).abs().max() < 1e-4
-    assert (models.resnet50_normalised(x + 1 / 255) - 1).abs().max() < 1e-4
+    assert models.pretrained.resnet50_normalised(x).abs().max() < 1e-4
+    assert (models.pretrained.resnet50_normalised(x + 1 / 255) - 1).abs().max() < 1e-4

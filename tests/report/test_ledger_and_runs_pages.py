@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from firstlight.claims import Entry, record, reproduce
+from firstlight.claims import Entry, all_claims, record, reproduce
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.data import load
 from firstlight.insights import IdentityTask
@@ -34,7 +34,8 @@ def entries(store):
 def hostile_entry():
     return Entry(
         claim="x.y", theme="identity", statement=HOSTILE, exact=False, reported=HOSTILE, verdict="partly", scale="desk",
-        rule=HOSTILE, measured={HOSTILE: 1.0}, note=HOSTILE, config={HOSTILE: HOSTILE},
+        rule={"reproduced": HOSTILE}, measured={HOSTILE: {"mean": 1.0, "interval": [0.5, 1.5], "seeds": [1.0]}},
+        note=HOSTILE, reason=HOSTILE, settings={HOSTILE: HOSTILE}, runs=["0"],
     )  # fmt: skip
 
 
@@ -61,16 +62,17 @@ def test_hostile_words_in_a_ledger_are_escaped():
 
 def test_a_recorded_ledger_lists_all_claims_also_those_not_run(entries, tmp_path):
     record(entries, tmp_path)
-    found = recorded_entries(tmp_path)
-    assert len(found) == 188
-    assert sum(entry.verdict == "reproduced" for entry in found) == 2
-    with pytest.raises(InvalidInput, match="No ledger in"):
-        recorded_entries(tmp_path / "nowhere")
-    body = json.loads((tmp_path / "first_layer.json").read_text())
+    listed = recorded_entries(tmp_path, scale="smoke")
+    assert len(listed) == len(all_claims())
+    assert sum(entry.verdict == "reproduced" for entry in listed) == 2
+    with pytest.raises(InvalidInput, match="No smoke ledger in"):
+        recorded_entries(tmp_path / "nowhere", scale="smoke")
+    file = tmp_path / "smoke" / "first_layer.json"
+    body = json.loads(file.read_text())
     body["claims"][0]["surprise"] = 1
-    (tmp_path / "first_layer.json").write_text(json.dumps(body))
+    file.write_text(json.dumps(body))
     with pytest.raises(StoreProblem, match="another version"):
-        recorded_entries(tmp_path)
+        recorded_entries(tmp_path, scale="smoke")
 
 
 def test_an_empty_ledger_is_refused():
@@ -84,14 +86,14 @@ def test_the_ledger_can_be_filtered_in_a_browser(browser, tmp_path, artefacts):
     assert browser.run("return document.documentElement.scrollWidth") <= 390
     browser.driver.save_screenshot(str(artefacts / "ledger-390.png"))
     shown = "return [...document.querySelectorAll('.claim')].filter(c => c.checkVisibility()).length"
-    assert browser.run(shown) == 188
+    assert browser.run(shown) == len(all_claims())
     choose = (
         "const s = document.querySelector(`[name=${arguments[0]}]`); s.value = arguments[1];"
         "s.dispatchEvent(new Event('input', {bubbles: true}))"
     )
     browser.run(choose, "verdict", "reproduced")
     reproduced = browser.run(shown)
-    assert 0 < reproduced < 188
+    assert 0 < reproduced < len(all_claims())
     browser.run(choose, "theme", "identity")
     assert 0 < browser.run(shown) < reproduced
     browser.run(choose, "words", "no such words anywhere")
@@ -100,8 +102,8 @@ def test_the_ledger_can_be_filtered_in_a_browser(browser, tmp_path, artefacts):
 
 
 def test_a_study_is_shown_with_its_verdicts_and_its_cost(entries, store):
-    page = runs_page([store.load(entries[0].run)])
-    assert "reproduced" in page.lead[0]
+    page = runs_page([store.load(entries[0].runs[0])])
+    assert "measured" in page.lead[0]
     assert page.sections[-1].details["Commit"] == entries[0].commit
     assert entries[0].statement in page.sections[-1].details.values()
 
@@ -121,7 +123,7 @@ def test_runs_of_the_identity_task_are_shown_together_beside_others(entries, sto
     run_identity_tour(task, depths=(1, 2), store=store, n_jobs=1)
     runs = [run for run in map(store.load, store.ids()) if run.spec.what == "identity"]
     assert runs_page(runs).facts["Networks"] == "2 of 2"
-    both = runs_page([*runs, store.load(entries[0].run)])
+    both = runs_page([*runs, store.load(entries[0].runs[0])])
     assert both.title == "Report on 3 runs"
     assert render(both, static=True)
 

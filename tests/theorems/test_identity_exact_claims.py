@@ -66,7 +66,7 @@ def test_test_images_have_the_angle_and_norm_they_claim(rho):
 def test_the_averaging_classifier_is_the_vote_of_all_examples_in_every_layer():
     model = models.build("identity_cnn", shape=(1, 6, 6), depth=3, channels=4).double()
     x, y = draw(30, 1, 6, 6), torch.arange(30) % 3
-    for features in measures.stage_outputs(model, x):
+    for features in measures.stages.stage_outputs(model, x):
         rows = features.flatten(1)
         votes = (rows @ rows.T) @ nn.functional.one_hot(y, 3).double()
         sums = measures.class_sums(rows, y, n_classes=3)
