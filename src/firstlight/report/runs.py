@@ -121,9 +121,9 @@ def _trained_page(trained: Trained) -> Page:
     loss, hits = trained.history.by_epoch(), trained.history.hits
     per_epoch = trained.history.steps_per_epoch
     moved = {
-        name: float((trained.weights[name] - start).norm() / start.norm())
-        for name, start in trained.initial.items()
-        if start.is_floating_point() and float(start.norm()) > 0
+        name: float((trained.weights[name] - initial).norm() / initial.norm())
+        for name, initial in trained.initial.items()
+        if initial.is_floating_point() and float(initial.norm()) > 0
     }
     right = float(hits[-per_epoch:].nanmean())
     answer = f"The loss fell from {float(loss[0]):.3g} to {float(loss[-1]):.3g} in {len(loss)} epochs"
@@ -137,7 +137,7 @@ def _trained_page(trained: Trained) -> Page:
             title="Loss", alt=f"Training loss by {title}", x=title, y="loss", height=300,
         ),
         shows="Mean of each epoch, before the updates." if title == "epoch" else "Every step.",
-        measured="Distance from the start, relative: " + ", ".join(f"{n} {v:.2f}" for n, v in moved.items()),
+        measured="Distance from the initial weights, relative: " + ", ".join(f"{n} {v:.2f}" for n, v in moved.items()),
         formulas=("movement",),
     )  # fmt: skip
     section = Section(title="How did it train?", answer=answer, panels=(panel,))
