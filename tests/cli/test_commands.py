@@ -148,7 +148,7 @@ def test_claims_list_as_json_holds_all_of_them():
 
 def test_claims_list_says_why_a_claim_has_no_study():
     table = firstlight("claims", "list", "--theme", "feature_ansatz", COLUMNS="200").stdout
-    assert "none: no pretrained network with a 3x3 stem" in table
+    assert "none: no ImageNet weights of AlexNet and VGG13" in table
 
 
 def test_a_trained_network_is_written_and_can_be_loaded(tmp_path):
