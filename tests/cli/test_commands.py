@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -221,9 +222,10 @@ def test_a_page_is_written_from_stored_runs_and_from_a_recorded_ledger(tmp_path)
     done = firstlight("report", run["id"][:6], "-o", "page.html", "--static", **here)
     assert done.returncode == 0, done.stderr
     assert "<script" not in (tmp_path / "page.html").read_text()
-    done = firstlight("claims", "page", str(tmp_path / "ledger"), "-o", "ledger.html", **here)
+    ledger = str(tmp_path / "ledger")
+    done = firstlight("claims", "page", ledger, "--scale", "smoke", "-o", "ledger.html", **here)
     assert done.returncode == 0, done.stderr
-    assert "What holds of 188 published claims" in (tmp_path / "ledger.html").read_text()
+    assert re.search(r"What holds of \d{3} published claims", (tmp_path / "ledger.html").read_text())
 
 
 def test_the_package_runs_as_a_module():

@@ -11,6 +11,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import sobel_magnitude
 from firstlight.measures import identity as measures
+from firstlight.measures.identity.layer_images import output_variation, top_singular_image
 from reference import identity as naive
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
@@ -163,9 +164,9 @@ def test_top_singular_image_is_the_fixed_point_of_power_iteration(c, h, w, seed)
     if len(values) > 1 and values[1] > 0.97 * values[0]:
         return  # nearly tied: power iteration has not settled
     expected = naive.power_iteration_image(activation)
-    found = measures.layer_images.top_singular_image(activation)
+    found = top_singular_image(activation)
     assert abs(abs((found * expected).sum().item()) - 1) < 1e-6
-    assert measures.layer_images.top_singular_image(torch.zeros(c, h, w)).abs().max() == 0
+    assert top_singular_image(torch.zeros(c, h, w)).abs().max() == 0
 
 
 def test_layer_images_of_the_identity_show_the_input():
@@ -181,9 +182,9 @@ def test_size_response_and_variation_know_the_identity_and_a_constant():
     images = draw(3, 1, 8, 8).float()
     found = measures.size_response(models.identity_cnn(1, depth=2), images, (4, 8, 16))
     assert torch.allclose(found.identity, torch.ones(3).double())
-    assert measures.layer_images.output_variation(images[:1].expand(4, 1, 8, 8)) == 0
-    assert measures.layer_images.output_variation(images) > 0.5
-    assert measures.layer_images.resized(images, 16).shape == (3, 1, 16, 16)
+    assert output_variation(images[:1].expand(4, 1, 8, 8)) == 0
+    assert output_variation(images) > 0.5
+    assert resized(images, 16).shape == (3, 1, 16, 16)
 
 
 def test_weight_changes_are_relative_and_leave_biases_out():
