@@ -11,7 +11,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import sobel_magnitude
 from firstlight.measures import identity as measures
-from firstlight.measures.identity.layer_images import output_variation, top_singular_image
+from firstlight.measures.identity.layer_images import output_variation, resized, top_singular_image
 from reference import identity as naive
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
