@@ -101,13 +101,10 @@ def inspect(
     from firstlight.core.devices import choose_device
     from firstlight.data import load
     from firstlight.insights import inspect as inspected
-    from firstlight.insights.findings import parsed_condition
     from firstlight.models import expected_scaling, load_model
-    from firstlight.report import inspection_page, write_page
 
     page_file(output)
-    for condition in fail_on or []:
-        parsed_condition(condition)  # a misspelt condition ends here, not after minutes
+    _demand_conditions(fail_on or [])
     place = choose_device(device)
     images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
     load_from = partial(
@@ -132,10 +129,24 @@ def inspect(
         seed=seed,
         name=arch or factory or checkpoint,
     )
-    page = write_page(inspection_page(inspection), output, static=static)
-    if not json:
-        wrote(page)
+    _write(inspection, output, static=static, quiet=json)
     _check(inspection, json=json, conditions=fail_on or [])
+
+
+def _demand_conditions(conditions: list[str]) -> None:
+    """Refuse a misspelt condition now, not after minutes."""
+    from firstlight.insights.findings import parsed_condition
+
+    for condition in conditions:
+        parsed_condition(condition)
+
+
+def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool) -> None:
+    from firstlight.report import inspection_page, write_page
+
+    page = write_page(inspection_page(inspection), output, static=static)
+    if not quiet:
+        wrote(page)
 
 
 def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> None:
