@@ -97,3 +97,30 @@ def test_a_new_library_version_counts(monkeypatch):
     before = code_fingerprint(MODULE)
     monkeypatch.setattr(fingerprint, "package_versions", lambda: {"torch": "99"})
     assert code_fingerprint(MODULE) != before
+
+
+def test_the_words_of_an_error_do_not_count_but_its_kind_does():
+    def kept(line):
+        return ast.dump(fingerprint._WithoutWords().visit(ast.parse(line)))
+
+    assert kept("raise ValueError('too large')") == kept("raise ValueError(f'{x} is too large')")
+    assert kept("raise ValueError('too large')") != kept("raise KeyError('too large')")
+    assert kept("warn('too large')") != kept("warn('large')")
+
+
+def test_of_a_package_only_the_parts_that_are_named_are_reached():
+    def reached(source):
+        return fingerprint._used("firstlight.models", "models", ast.parse(source))
+
+    assert reached("models.build('lenet')") == {"firstlight.models.building"}
+    assert reached("models.build('x'); models.linearize(y)") == {
+        "firstlight.models.building",
+        "firstlight.models.linearized",
+    }
+    assert reached("anything(models); models.build('x')") == {"firstlight.models"}
+
+
+def test_reading_the_models_of_users_is_not_reached_by_a_study_that_builds_its_own():
+    reached = reached_modules("firstlight.claims.identity.filter_size")
+    assert "firstlight.models.loading" not in reached
+    assert "firstlight.models.user_code" not in reached

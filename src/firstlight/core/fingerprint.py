@@ -1,7 +1,7 @@
 """A name for the code that makes a number: all of firstlight that a module reaches by its imports.
 
-Words do not count: docstrings and comments may change without making a stored result old. Neither do parts that
-cannot move a number (figures, progress bars, messages), nor, within a study, its rules, its settings (they are in
+Words do not count: docstrings, comments and error messages may change without making a stored result old. Neither do
+parts that cannot move a number (figures, progress bars), nor, within a study, its rules, its settings (they are in
 the run's own name) and its figure.
 """
 
@@ -29,6 +29,8 @@ SILENT = (
     "firstlight.core.fetching",
     "firstlight.core.files",
     "firstlight.core.foreign",  # refuses bytes or passes them on unchanged
+    "firstlight.core.interrupts",  # ends a run; it cannot change one that finished
+    "firstlight.core.tensor_files",  # what is read back equals what was written, which is tested
     "firstlight.core.parallel",  # outcomes do not depend on how many tasks run side by side, which is tested
     "firstlight.fetching",
     "firstlight.store",
@@ -46,8 +48,11 @@ SILENT = (
 )
 """Modules and packages whose code cannot change a measured number."""
 
-REGISTRIES = ("firstlight.models", "firstlight.data", "firstlight.data.sets")
-"""Packages whose members are found by name at run time: importing one reaches all of it."""
+REGISTRIES = {
+    "firstlight.models.building": ("firstlight.models", "register_model"),
+    "firstlight.data.entries": ("firstlight.data.sets", "register_dataset"),
+}
+"""Modules that find things by name at run time: reaching one reaches all members of a package that register there."""
 
 NOT_HASHED = {"rules", "scales", "figure", "n_seeds", "unit", "title", "axis"}
 """Parts of a study that judge or draw what it measured."""
@@ -84,10 +89,18 @@ def reached_modules(module: str) -> frozenset[str]:
 
 
 @cache
-def _members(package: str) -> tuple[str, ...]:
+def _members(registry: str) -> tuple[str, ...]:
+    """Modules of a package that mention the function which registers them."""
+    package, function = REGISTRIES[registry]
     spec = find_spec(package)
     folders = spec.submodule_search_locations if spec else None
-    return tuple(f"{package}.{item.name}" for item in pkgutil.iter_modules(folders) if not item.ispkg)
+    members = (f"{package}.{item.name}" for item in pkgutil.iter_modules(folders) if not item.ispkg)
+    return tuple(member for member in members if member != registry and _mentions(member, function))
+
+
+def _mentions(module: str, name: str) -> bool:
+    tree = _source(module)
+    return tree is not None and any(isinstance(n, ast.Name) and n.id == name for n in ast.walk(tree))
 
 
 def _is_silent(name: str) -> bool:
@@ -113,9 +126,25 @@ def _imports(name: str) -> tuple[str, ...]:
         if isinstance(node, ast.Import):
             named |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            named |= {_defining(node.module, alias.name) for alias in node.names}
+            for alias in node.names:
+                named |= _used(_defining(node.module, alias.name), alias.asname or alias.name, tree)
     own = {item for item in named if item.split(".")[0] == ROOT and item != ROOT}
     return tuple(sorted(item for item in own if _is_module(item)))
+
+
+def _used(target: str, bound: str, tree: ast.Module) -> set[str]:
+    """What a file reaches through the name `bound`: of a package, only the parts whose names it mentions."""
+    if target.split(".")[0] != ROOT or not _is_package(target):
+        return {target}
+    mentions = sum(isinstance(node, ast.Name) and node.id == bound for node in ast.walk(tree))
+    parts = [
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == bound
+    ]
+    if len(parts) < mentions or not parts:  # the package itself is handed on: any part of it may be used
+        return {target}
+    return {_defining(target, part) for part in parts}
 
 
 @cache
@@ -125,8 +154,6 @@ def _defining(module: str, name: str) -> str:
         return module
     if _is_module(f"{module}.{name}"):
         return f"{module}.{name}"
-    if module in REGISTRIES:
-        return module
     tree = _source(module)
     for node in tree.body if tree is not None and _is_package(module) else ():
         if (
@@ -161,7 +188,7 @@ def _module_hash(name: str) -> str:
 
 
 class _WithoutWords(ast.NodeTransformer):
-    """Removes docstrings everywhere, and from studies what judges or draws."""
+    """Removes docstrings and error messages everywhere, and from studies what judges or draws."""
 
     def _stripped(self, node: ast.AST) -> ast.AST:
         self.generic_visit(node)
@@ -171,6 +198,12 @@ class _WithoutWords(ast.NodeTransformer):
         return node
 
     visit_Module = visit_FunctionDef = visit_AsyncFunctionDef = _stripped
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        """Keep which error is raised: what catches it may go on and measure something."""
+        if isinstance(node.exc, ast.Call):
+            node.exc.args, node.exc.keywords = [], []
+        return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         if any(isinstance(d, ast.Name) and d.id == "study" for d in node.decorator_list):

@@ -131,5 +131,5 @@ def _spec(build: Build, data: ImageData, recipe: Recipe, observe: Any) -> RunSpe
     if watched is None:
         raise InvalidInput("to be kept in a store, `observe` must carry a `name` that says what it records.")
     config = {"model": described, "recipe": dataclasses.asdict(recipe), "observe": watched}
-    code = code_fingerprint("firstlight.training.loop", "firstlight.models")
+    code = code_fingerprint("firstlight.training.loop", "firstlight.models.building")
     return RunSpec(what="train", config=config, data=data.fingerprint, code=code)
