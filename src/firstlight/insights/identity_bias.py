@@ -34,7 +34,7 @@ ANSWERS = {
     "edge detector": "does neither: it returns contours of unseen images",
     "noise": "does neither: images unlike the training image come out as noise",
     "none": "does neither clearly",
-    "diverged": "was not trained: the loss left the finite numbers",
+    "diverged": "was not trained: the loss became infinite or NaN",
     "not trained": "was not trained: it does not even reproduce its training images",
 }
 

@@ -239,7 +239,7 @@ class IdentityRun(Result):
 def run_identity_task(task: IdentityTask, *, store: Store | None = None) -> IdentityRun:
     """Train one network and measure it, or fetch it from the store.
 
-    A training that leaves the finite numbers is reported as such, with no other number.
+    A training that diverges is reported as such, with no other number.
 
     Parameters
     ----------
@@ -323,10 +323,10 @@ def _trained(task: IdentityTask, model: nn.Module, x: Tensor) -> tuple[float, in
 
 
 def require_finite(model: nn.Module, images: Float[Tensor, "n c h w"]) -> None:
-    """Refuse a network whose last step, after the last loss, left the finite numbers."""
+    """Refuse a network that diverged at its last step, after the last loss was taken."""
     weights = all(bool(p.isfinite().all()) for p in model.parameters())
     if not (weights and bool(image_outputs(model, images).isfinite().all())):
-        raise Diverged("The network left the finite numbers at its last step. Lower `lr`.")
+        raise Diverged("The weights or outputs are infinite or NaN after the last step. Lower `lr`.")
 
 
 def write_limit(model: nn.Module, images: Float[Tensor, "n c h w"]) -> nn.Module:
