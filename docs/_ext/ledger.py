@@ -1,6 +1,7 @@
 """Tables of verdicts, read from docs/ledger when the documentation is built: no number is copied by hand.
 
 ``{ledger} theme`` lists the claims of a theme, with ``:topics:`` (of claims.yaml) only some of them;
+``{readings} theme`` says what their verdicts come to, topic by topic;
 ``{verdicts}`` counts the verdicts of every theme; ``{rule-changes}`` lists every rule that changed.
 """
 
@@ -16,6 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 from firstlight.claims import THEMES, Claim, Entry, select
 from firstlight.claims.history import revisions
 from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries
+from firstlight.claims.readings import readings
 from firstlight.report.ledger import estimate_text
 
 SHOWN = ("desk", "night")
@@ -58,17 +60,32 @@ class LedgerTable(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Build the table, and show the figures of its studies below."""
-        theme = self.arguments[0]
-        topics = [topic.strip() for topic in self.options.get("topics", "").split(",") if topic.strip()]
-        rows = rows_of(_folder(self), theme, topics)
-        if not rows:
-            raise self.error(f"No claim of theme {theme!r} has a topic among {topics}.")
+        rows = _rows(self)
         shown = [
             [_claim(claim), _numbers(entries), _null(entries), _verdict(entries)] for claim, entries in rows
         ]
         words = f"{len(rows)} claims: {in_words(counts(entries[0] for _, entries in rows))}."
         table = _table(["claim", "measured here", "null, control", "verdicts"], shown, (42, 26, 20, 12))
         return [nodes.paragraph(words, words), table, *_figures(_folder(self), rows)]
+
+
+class Readings(SphinxDirective):
+    """What the verdicts of a theme come to."""
+
+    required_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {"topics": directives.unchanged}
+
+    def run(self) -> list[nodes.Node]:
+        """Write one item per topic."""
+        rows = _rows(self)
+        entries = {claim.id: shown[0] for claim, shown in rows}
+        items = nodes.bullet_list()
+        for topic, sentences in readings([claim for claim, _ in rows], entries).items():
+            lead = nodes.paragraph("", "", nodes.strong("", f"{topic[0].upper()}{topic[1:]}. "))
+            items += nodes.list_item("", lead)
+            for sentence in sentences:
+                lead += [*_with_literals(sentence), nodes.Text(" ")]
+        return [items]
 
 
 class Verdicts(SphinxDirective):
@@ -111,6 +128,22 @@ class RuleChanges(SphinxDirective):
             for r in revisions(folder, entries)
         ]
         return [_table(["claim and old rule", "before", "now", "why"], rows, (34, 12, 28, 26))]
+
+
+def _rows(directive: SphinxDirective) -> list[tuple[Claim, list[Entry]]]:
+    """Claims that a directive asks for, with their entries."""
+    theme = directive.arguments[0]
+    topics = [topic.strip() for topic in directive.options.get("topics", "").split(",") if topic.strip()]
+    rows = rows_of(_folder(directive), theme, topics)
+    if not rows:
+        raise directive.error(f"No claim of theme {theme!r} has a topic among {topics}.")
+    return rows
+
+
+def _with_literals(sentence: str) -> list[nodes.Node]:
+    """Text in which every second part between backticks is code."""
+    parts = sentence.split("`")
+    return [nodes.literal(part, part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
 
 
 def _folder(directive: SphinxDirective) -> Path:
@@ -207,6 +240,7 @@ def _row(cells: list[list[nodes.Node]]) -> nodes.row:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives."""
     app.add_directive("ledger", LedgerTable)
+    app.add_directive("readings", Readings)
     app.add_directive("verdicts", Verdicts)
     app.add_directive("rule-changes", RuleChanges)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

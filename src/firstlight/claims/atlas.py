@@ -15,7 +15,7 @@ PAPERS = {
 """Numbers of figures and of tables of each paper."""
 
 UNKNOWN = (
-    "our notes on the paper hold neither its axes nor a statement about it, so that there is nothing to redraw or check"
+    "our notes on the paper give neither its axes nor a statement, so there is nothing to redraw or check"
 )
 NOT_DRAWN: dict[tuple[str, str], str] = {
     (paper, f"Figure {number}"): UNKNOWN
@@ -66,7 +66,9 @@ def plates() -> list[Plate]:
         ]
         for name in [*names, "Text"]:
             claims = tuple(by_place.get((paper, name), ()))
-            reason = "" if claims else NOT_DRAWN.get((paper, name), "the text of the paper has no further claim")
+            reason = (
+                "" if claims else NOT_DRAWN.get((paper, name), "the text of the paper has no further claim")
+            )
             listed.append(Plate(paper=paper, name=name, claims=claims, reason=reason))
     return listed
 
