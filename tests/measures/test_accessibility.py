@@ -1,3 +1,6 @@
+import csv
+
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -14,6 +17,7 @@ from firstlight.measures.learning_order import (
 )
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe, train, train_ensemble
+from reference import learning_order as reference
 from reference.learning_order import accessibility as by_definition
 
 
@@ -49,6 +53,7 @@ def test_scores_equal_their_definition_and_bits_are_kept(nets, epochs, n, seed):
     torch.testing.assert_close(history.scores, by_definition(correct), rtol=0, atol=1e-12)
     torch.testing.assert_close(history.accuracy, correct.double().mean(2))
     assert history.bits.shape[2] == -(-n // 8)
+    assert torch.equal(history.forgetting, reference.forgetting(correct))
 
 
 def test_a_record_of_training_outputs_equals_one_of_a_forward_pass():
@@ -61,6 +66,101 @@ def test_a_record_of_training_outputs_equals_one_of_a_forward_pass():
         reused.batch(outputs[index], index)
     reused.end_epoch()
     assert torch.equal(passed.history().bits, reused.history().bits)
+
+
+@given(
+    n=st.integers(1, 9),
+    k=st.integers(1, 4),
+    epochs=st.integers(1, 4),
+    seed=st.integers(0, 1000),
+    data=st.data(),
+)
+def test_margins_and_el2n_equal_their_definitions_however_they_are_recorded(n, k, epochs, seed, data):
+    generator = torch.Generator().manual_seed(seed)
+    outputs = [torch.randn(n, k, generator=generator, dtype=torch.float64) for _ in range(epochs)]
+    labels = torch.randint(0, max(k, 2), (n,), generator=generator)
+    chosen = data.draw(st.lists(st.integers(1, epochs), min_size=1, unique=True))
+    options = {"keep_margins": True, "el2n_epochs": chosen}
+    passed = AccessibilityRecorder(torch.arange(float(n))[:, None], labels, batch_size=2, **options)
+    reused = AccessibilityRecorder(None, labels, **options)
+    for scores in outputs:
+        passed.record(Lookup(scores))
+        for index in torch.split(torch.randperm(n, generator=generator), 4):
+            reused.batch(scores[index], index)
+        reused.end_epoch()
+    for recorder in (passed, reused):
+        torch.testing.assert_close(recorder.mean_margin, reference.mean_margin(outputs, labels.tolist()))
+        torch.testing.assert_close(recorder.el2n, reference.el2n(outputs, labels.tolist(), chosen))
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1, 1], (0, 1, 1), np.array([0, 1, 1], dtype=np.uint8), np.array([False, True, True])]
+)
+def test_labels_may_be_lists_and_arrays(labels):
+    recorder = AccessibilityRecorder(torch.eye(3)[:, :2], labels)
+    recorder.record(nn.Identity())
+    assert recorder.history().scores.tolist() == [1.0, 1.0, 0.0]
+
+
+class Returns(nn.Module):
+    def __init__(self, form):
+        super().__init__()
+        self.form = form
+
+    def forward(self, x):
+        return self.form(x)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda x: {"features": torch.ones(len(x), 5), "logits": x},
+        lambda x: {"scores": x, "name": "mine"},
+        lambda x: (x, torch.ones(len(x), 7)),
+        lambda x: ["mine", x],
+    ],
+)
+def test_models_may_return_dictionaries_and_sequences(form):
+    recorder = AccessibilityRecorder(torch.eye(3), [0, 1, 1])
+    recorder.record(Returns(form))
+    recorder.batch(form(torch.eye(3)), [0, 1, 2])
+    recorder.end_epoch()
+    assert recorder.history().scores.tolist() == [1.0, 1.0, 0.0]
+
+
+def test_an_example_never_seen_has_no_margin():
+    recorder = AccessibilityRecorder(None, [0, 1], keep_margins=True)
+    recorder.batch(torch.tensor([[3.0, 1.0]]), [0])
+    recorder.end_epoch()
+    assert recorder.mean_margin[0] == 2
+    assert recorder.mean_margin[1].isnan()
+
+
+def test_margins_survive_a_checkpoint():
+    first = AccessibilityRecorder(torch.eye(2), [0, 0], keep_margins=True, el2n_epochs=[2])
+    first.record(nn.Identity())
+    second = AccessibilityRecorder(torch.eye(2), [0, 0], keep_margins=True, el2n_epochs=[2])
+    second.load_state_dict(first.state_dict())
+    for recorder in (first, second):
+        recorder.record(nn.Linear(2, 2, bias=False, dtype=torch.float32).requires_grad_(False))
+    assert second.mean_margin.isfinite().all()
+    assert second.el2n.isfinite().all()
+    plain = AccessibilityRecorder(torch.eye(2), [0, 0])
+    with pytest.raises(InvalidInput, match="no margin and no el2n"):
+        second.load_state_dict(plain.state_dict())
+
+
+def test_the_record_is_exported_as_a_table(tmp_path):
+    recorder = AccessibilityRecorder(torch.eye(3), [0, 1, 1], keep_margins=True, el2n_epochs=[1])
+    recorder.record(nn.Identity())
+    path = recorder.write_csv(tmp_path / "record.csv", files=["=a.png", "b.png", "c.png"])
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["index", "file", "label", "accessibility", "forgetting", "margin", "el2n"]
+    assert [row["file"] for row in rows] == ["'=a.png", "b.png", "c.png"]
+    assert [float(row["accessibility"]) for row in rows] == [1, 1, 0]
+    assert [float(row["margin"]) for row in rows] == [1, 1, -1]
+    assert [float(row["el2n"]) for row in rows] == recorder.el2n.tolist()
 
 
 class Lookup(nn.Module):
@@ -179,6 +279,19 @@ def test_the_callback_answers_every_hook_that_lightning_calls():
             ),
             "NaN",
         ),
+        (lambda: AccessibilityRecorder(None, ["cat", "dog"]), "class numbers"),
+        (lambda: AccessibilityRecorder(None, np.array([0.5, 1.0])), "class numbers"),
+        (lambda: AccessibilityRecorder(None, [-1, 0]), "got -1"),
+        (lambda: AccessibilityRecorder(None, [0, 5]).batch(torch.eye(2), [0, 1]), "number of outputs, 2"),
+        (lambda: AccessibilityRecorder(None, [0, 1]).batch(torch.eye(2), [0]), "one row per example"),
+        (lambda: AccessibilityRecorder(None, [0, 1]).batch(torch.eye(2), [0, 2]), "`index` must lie"),
+        (
+            lambda: AccessibilityRecorder(None, [0]).batch({"a": torch.eye(1), "b": torch.eye(1)}, [0]),
+            "logits",
+        ),
+        (lambda: AccessibilityRecorder(None, [0]).batch("words", [0]), "got str"),
+        (lambda: AccessibilityRecorder(None, [0]).mean_margin, "keep_margins=True"),
+        (lambda: AccessibilityRecorder(None, [0], el2n_epochs=[0]), "counted from 1"),
     ],
 )
 def test_bad_input_is_refused_in_words(act, words):

@@ -17,6 +17,48 @@ def accessibility(correct):
     )
 
 
+def forgetting(correct):
+    """Times each network was right in one epoch and wrong in the next, example by example."""
+    nets, epochs, n = correct.shape
+    return torch.tensor(
+        [
+            [
+                sum(bool(correct[i, e, x]) and not bool(correct[i, e + 1, x]) for e in range(epochs - 1))
+                for x in range(n)
+            ]
+            for i in range(nets)
+        ]
+    )
+
+
+def mean_margin(outputs, labels):
+    """Mean over epochs of the label's score minus the largest other score; outputs by epoch."""
+    means = []
+    for i, label in enumerate(labels):
+        margins = []
+        for scores in outputs:
+            row = [0.0, *scores[i].tolist()] if len(scores[i]) == 1 else scores[i].tolist()
+            margins.append(row[label] - max(s for c, s in enumerate(row) if c != label))
+        means.append(sum(margins) / len(margins))
+    return torch.tensor(means, dtype=torch.float64)
+
+
+def el2n(outputs, labels, epochs):
+    """Mean over the chosen epochs, counted from 1, of the length of softmax minus one-hot."""
+    means = []
+    for i, label in enumerate(labels):
+        lengths = []
+        for epoch in epochs:
+            scores = outputs[epoch - 1][i].tolist()
+            row = [0.0, *scores] if len(scores) == 1 else scores
+            total = sum(math.exp(s) for s in row)
+            lengths.append(
+                math.sqrt(sum((math.exp(s) / total - (c == label)) ** 2 for c, s in enumerate(row)))
+            )
+        means.append(sum(lengths) / len(lengths))
+    return torch.tensor(means, dtype=torch.float64)
+
+
 def discriminability(points, labels, k):
     found = []
     for i in range(len(points)):

@@ -1,12 +1,11 @@
 """A figure on its way to the page: what is drawn, what a slider puts in its place, what the table says."""
 
 import base64
-import csv
-import io
 import re
 from dataclasses import dataclass
 from typing import Any
 
+from firstlight.core.tables import csv_text
 from firstlight.figures import Figure, moving_parts, svg
 
 N_MOMENTS = 4  # of a figure with a slider, where there is no slider
@@ -73,17 +72,9 @@ class Drawing:
     @property
     def csv(self) -> str:
         """The table in full precision, as a `data:` address."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(map(_inert, self.figure.table))
-        writer.writerows([_inert(v) for v in row] for row in zip(*self.figure.table.values(), strict=True))
-        return "data:text/csv;charset=utf-8;base64," + base64.b64encode(text.getvalue().encode()).decode()
+        text = csv_text(self.figure.table).encode()
+        return "data:text/csv;charset=utf-8;base64," + base64.b64encode(text).decode()
 
 
 def _shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _inert(value: Any) -> Any:
-    """Words that a spreadsheet would take for a formula get a quote in front."""
-    return f"'{value}" if isinstance(value, str) and re.match(r"[=+@\t\r-]", value) else value

@@ -5,12 +5,14 @@ Ours calls an observer with (step, model). In a plain PyTorch loop::
     recorder = AccessibilityRecorder(x, y)      # before
     recorder.record(model)                      # at the end of every epoch
     scores = recorder.history().scores          # after
+    recorder.write_csv("record.csv")            # for `firstlight labels --record`
 
 In Lightning, pass ``callbacks=[AccessibilityCallback(recorder)]``.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,15 @@ from torch import Tensor, nn
 from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
+from firstlight.core.tables import write_csv
+from firstlight.measures.learning_order.label_scores import (
+    RunningMean,
+    class_scores,
+    label_error_norm,
+    label_margin,
+)
+
+LabelsLike = Tensor | np.ndarray | Sequence[Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -72,6 +83,11 @@ class AccessibilityHistory(Result):
         return torch.stack([_means(rows, self.n_examples, axis=1) for rows in self.bits])
 
     @property
+    def forgetting(self) -> Int[Tensor, "nets n"]:
+        """How often each network went from right to wrong between two recorded epochs."""
+        return torch.stack([_losses(rows, self.n_examples) for rows in self.bits])
+
+    @property
     def n_networks(self) -> int:
         """Number of networks."""
         return len(self.bits)
@@ -100,15 +116,22 @@ class AccessibilityRecorder:
     ----------
     inputs : Tensor or None
         The examples to follow, training or test; None if outputs are handed in by :meth:`batch`.
-    labels : integer Tensor of shape (n,)
+    labels : integer Tensor, array or sequence of shape (n,)
         Their classes. A network with one output is taken to score class 1 against class 0.
     every : int, default 1
         With our loop, steps per epoch.
     batch_size : int, default 100
         Examples per forward pass; activations of larger ones leave the cache.
+    keep_margins : bool, default False
+        Whether to keep the mean margin of every example too.
+    el2n_epochs : sequence of int, default ()
+        Epochs, counted from 1, whose outputs enter the mean EL2N score.
 
     Notes
     -----
+    A network may return a tensor, a dictionary with the entry ``logits`` or with a single tensor, or a
+    sequence whose first tensor holds the scores.
+
     The record survives a killed process: it is part of the checkpoint through `state_dict`.
 
     Examples
@@ -120,16 +143,33 @@ class AccessibilityRecorder:
     """
 
     def __init__(
-        self, inputs: Tensor | None, labels: Int[Tensor, " n"], *, every: int = 1, batch_size: int = 100
+        self,
+        inputs: Tensor | None,
+        labels: LabelsLike,
+        *,
+        every: int = 1,
+        batch_size: int = 100,
+        keep_margins: bool = False,
+        el2n_epochs: Sequence[int] = (),
     ) -> None:
+        labels = _class_numbers(labels)
         if inputs is not None and len(inputs) != len(labels):
             raise InvalidInput(f"`labels` must match `inputs`; got {len(labels)} for {len(inputs)} examples.")
         if len(labels) == 0 or every < 1 or batch_size < 1:
             raise InvalidInput(
                 f"examples, `every` and `batch_size` must be at least 1; got {len(labels)}, {every}, {batch_size}."
             )
+        if any(epoch < 1 for epoch in el2n_epochs):
+            raise InvalidInput(f"`el2n_epochs` are counted from 1; got {list(el2n_epochs)}.")
         self.inputs, self.labels = inputs, labels
         self.every, self.batch_size = every, batch_size
+        self.el2n_epochs = frozenset(el2n_epochs)
+        self._means: dict[str, RunningMean] = {}
+        if keep_margins:
+            self._means["margin"] = RunningMean(len(labels))
+        if el2n_epochs:
+            self._means["el2n"] = RunningMean(len(labels))
+        self._largest = int(labels.max())
         self._rows: list[np.ndarray] = []
         self._open = np.zeros(len(labels), dtype=bool)
         self._seen = np.zeros(len(labels), dtype=bool)
@@ -148,27 +188,30 @@ class AccessibilityRecorder:
         with torch.no_grad(), evaluating(model):
             blocks = zip(
                 torch.split(self.inputs, self.batch_size),
-                torch.split(self.labels, self.batch_size),
+                torch.split(torch.arange(len(self.labels)), self.batch_size),
                 strict=True,
             )
-            for x, y in blocks:
+            for x, index in blocks:
                 x = x if like is None else x.to(like.device, like.dtype)
-                right.append(_hits(model(x), y))
+                right.append(self._hits(model(x), index))
         self._rows.append(np.packbits(np.concatenate(right)))
 
-    def batch(self, outputs: Float[Tensor, "b *k"], index: Int[Tensor, " b"]) -> None:
+    def batch(self, outputs: Any, index: LabelsLike) -> None:
         """Reuse the outputs of a training step: nearly free, but with dropout on and weights in motion.
 
         Parameters
         ----------
-        outputs : Tensor of shape (b, ...)
+        outputs : Tensor of shape (b, ...), mapping or sequence
             Outputs for the batch.
-        index : integer Tensor of shape (b,)
+        index : integer Tensor, array or sequence of shape (b,)
             Which examples they belong to.
         """
-        where = index.detach().cpu()
-        hits = _hits(outputs.detach(), self.labels[where.to(self.labels.device)])
-        self._open[where.numpy()] = hits
+        where = torch.as_tensor(index).detach().cpu().long()
+        if where.numel() and not 0 <= int(where.min()) <= int(where.max()) < len(self.labels):
+            raise InvalidInput(
+                f"`index` must lie in 0 .. {len(self.labels) - 1}; got {int(where.min())} .. {int(where.max())}."
+            )
+        self._open[where.numpy()] = self._hits(outputs, where)
         self._seen[where.numpy()] = True
 
     def end_epoch(self) -> None:
@@ -182,6 +225,43 @@ class AccessibilityRecorder:
         """What was recorded, as a history of one network."""
         return history_of([self.state_dict()])
 
+    @property
+    def mean_margin(self) -> Float[Tensor, " n"]:
+        """Mean over the recorded epochs of the label's score minus the largest other score (AUM).
+
+        NaN for an example that was never seen.
+        """
+        return self._kept("margin", "keep_margins=True")
+
+    @property
+    def el2n(self) -> Float[Tensor, " n"]:
+        """Mean over the chosen epochs of the length of softmax minus one-hot label (EL2N)."""
+        return self._kept("el2n", "el2n_epochs")
+
+    def write_csv(self, path: str | Path, *, files: Sequence[str] = ()) -> Path:
+        """Write one row per example: index, file if given, label, and all that was recorded.
+
+        Parameters
+        ----------
+        path : str or Path
+            File to write.
+        files : sequence of str, default ()
+            One name per example.
+        """
+        history = self.history()
+        if files and len(files) != len(self.labels):
+            raise InvalidInput(
+                f"`files` must hold one name per example, {len(self.labels)}; got {len(files)}."
+            )
+        columns: dict[str, Sequence[Any]] = {"index": range(len(self.labels))}
+        if files:
+            columns["file"] = files
+        columns["label"] = self.labels.tolist()
+        columns["accessibility"] = history.scores.tolist()
+        columns["forgetting"] = history.forgetting[0].tolist()
+        columns.update({name: kept.mean.tolist() for name, kept in self._means.items()})
+        return write_csv(Path(path), columns)
+
     def state_dict(self) -> dict[str, Tensor]:
         """Everything recorded so far."""
         n = len(self.labels)
@@ -191,6 +271,8 @@ class AccessibilityRecorder:
             "n_examples": torch.tensor(n),
             "open": torch.from_numpy(np.packbits(self._open)),
             "seen": torch.from_numpy(np.packbits(self._seen)),
+            **{f"{name}_total": kept.total.clone() for name, kept in self._means.items()},
+            **{f"{name}_count": kept.count.clone() for name, kept in self._means.items()},
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
@@ -200,9 +282,35 @@ class AccessibilityRecorder:
             raise InvalidInput(
                 f"the record is of {int(state['n_examples'])} examples; this recorder has {n}."
             )
+        if missing := [name for name in self._means if f"{name}_total" not in state]:
+            raise InvalidInput(
+                f"the record holds no {' and no '.join(missing)}. Continue it with the settings it was made with."
+            )
+        for name, kept in self._means.items():
+            kept.total, kept.count = state[f"{name}_total"].clone(), state[f"{name}_count"].clone()
         self._rows = list(state["bits"].numpy())
         self._open = np.unpackbits(state["open"].numpy(), count=n).astype(bool)
         self._seen = np.unpackbits(state["seen"].numpy(), count=n).astype(bool)
+
+    def _hits(self, outputs: Any, index: Tensor) -> np.ndarray:
+        """Which outputs are right; margins and error norms are added to their means on the way."""
+        scores = class_scores(outputs, len(index)).cpu()
+        if self._largest >= scores.shape[1]:
+            raise InvalidInput(
+                f"labels must be smaller than the number of outputs, {scores.shape[1]}; the largest is "
+                f"{self._largest}."
+            )
+        labels = self.labels[index.to(self.labels.device)].cpu().long()
+        if "margin" in self._means:
+            self._means["margin"].add(label_margin(scores, labels), index)
+        if len(self._rows) + 1 in self.el2n_epochs:
+            self._means["el2n"].add(label_error_norm(scores, labels), index)
+        return np.asarray((scores.argmax(1) == labels).numpy())
+
+    def _kept(self, name: str, option: str) -> Tensor:
+        if name not in self._means:
+            raise InvalidInput(f"the recorder did not keep this. Make it with `{option}`.")
+        return self._means[name].mean
 
 
 @dataclass(frozen=True)
@@ -275,12 +383,25 @@ def history_of(records: Sequence[dict[str, Tensor]]) -> AccessibilityHistory:
     )
 
 
-def _hits(outputs: Tensor, labels: Tensor) -> np.ndarray:
-    if not outputs.isfinite().all():
-        raise InvalidInput("the network's outputs hold NaN or infinite values; its answers mean nothing.")
-    scores = outputs.flatten(1) if outputs.ndim > 1 else outputs[:, None]
-    chosen = scores.argmax(1) if scores.shape[1] > 1 else (scores[:, 0] > 0).long()
-    return np.asarray((chosen.cpu() == labels.cpu()).numpy())
+def _class_numbers(labels: LabelsLike) -> Int[Tensor, " n"]:
+    """Labels as an integer tensor; a tensor of integers stays as it is."""
+    if not isinstance(labels, Tensor):
+        array = np.asarray(labels)
+        labels = torch.from_numpy(array.astype(np.int64)) if array.dtype.kind in "iub" else torch.empty(0, 0)
+        given = f"{array.dtype} of shape {array.shape}"
+    else:
+        given = f"{labels.dtype} of shape {tuple(labels.shape)}"
+    numbers = labels.long() if labels.dtype == torch.bool else labels
+    if numbers.ndim != 1 or numbers.is_floating_point():
+        raise InvalidInput(f"`labels` must be class numbers, one per example; got {given}.")
+    if len(numbers) and int(numbers.min()) < 0:
+        raise InvalidInput(f"`labels` must be class numbers 0, 1, 2, ...; got {int(numbers.min())}.")
+    return numbers
+
+
+def _losses(rows: Tensor, n: int) -> Int[Tensor, " n"]:
+    spread = np.unpackbits(rows.numpy(), axis=-1, count=n)
+    return torch.from_numpy((spread[:-1] > spread[1:]).sum(0, dtype=np.int64))
 
 
 def _means(rows: Tensor, n: int, *, axis: int) -> Tensor:
