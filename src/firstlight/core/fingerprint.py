@@ -24,6 +24,7 @@ SILENT = (
     "firstlight.core.environment",
     "firstlight.core.fingerprint",
     "firstlight.core.registry",
+    "firstlight.core.tables",
     "firstlight.core.version",
     "firstlight.core.archives",  # what is fetched is checked by its checksum
     "firstlight.core.fetching",
