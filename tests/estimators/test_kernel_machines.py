@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -51,6 +53,22 @@ def test_rows_with_a_shape_arrays_and_tensors_are_the_same_images(estimator):
     expected = rows.decision_function(x.reshape(40, -1).numpy())
     assert np.array_equal(tensors.decision_function(x), expected)
     assert np.array_equal(arrays.decision_function(x.numpy()), expected)
+    without_channel = clone(machine).fit(x.numpy()[:, 0], y)
+    assert np.array_equal(without_channel.decision_function(x.numpy()[:, 0]), expected)
+
+
+def test_probabilities_are_refused_with_a_reason_and_come_from_calibration():
+    x, y = bars(120)
+    machine = CNTKClassifier(depth=2).fit(x, y)
+    assert not hasattr(machine, "predict_proba")
+    with pytest.raises(AttributeError, match="CalibratedClassifierCV"):
+        machine.predict_proba(x)
+    rows = x.numpy().reshape(len(x), -1)
+    calibrated = CalibratedClassifierCV(CNTKClassifier(depth=2, image_shape=(1, 6, 8)), cv=3).fit(rows, y)
+    unseen, labels = bars(120, "test")
+    chances = calibrated.predict_proba(unseen.numpy().reshape(120, -1))
+    assert np.allclose(chances.sum(1), 1)
+    assert log_loss(labels, chances) < np.log(2), "better than not knowing"
 
 
 def test_a_cntk_classifier_is_kernel_ridge_regression_on_its_gram_matrix():

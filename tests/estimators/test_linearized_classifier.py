@@ -1,6 +1,7 @@
 """The linearised network under scikit-learn's contract."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -10,11 +11,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from firstlight import models
 from firstlight.core.errors import InvalidInput
-from firstlight.estimators import LinearizedClassifier
+from firstlight.estimators import LinearizedClassifier, linearized
 from firstlight.measures.linearized import solve_linearized
 
 
-@parametrize_with_checks([LinearizedClassifier(width=0.25, ridge=1e-6)])
+@parametrize_with_checks([LinearizedClassifier(width=1 / 16, ridge=1e-6)])
 def test_the_estimator_keeps_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -79,4 +80,20 @@ def test_parameters_without_meaning_are_refused_in_fit(change, says):
 def test_problems_too_large_for_the_exact_solver_are_refused_before_any_work():
     x, y = np.zeros((7000, 4)), np.arange(7000) % 3
     with pytest.raises(InvalidInput, match="at most 20000 images times classes"):
-        LinearizedClassifier().fit(x, y)
+        LinearizedClassifier(solver="exact").fit(x, y)
+
+
+@pytest.mark.parametrize(("n", "solver"), [(20, "exact"), (1600, "sgd")])
+def test_by_default_only_a_solve_that_ends_soon_is_exact(n, solver):
+    x = np.random.default_rng(0).normal(size=(n, 4))
+    machine = LinearizedClassifier(width=1 / 16, epochs=2, ridge=1e-6).fit(x, x[:, 0] > 0)
+    assert machine.solver_ == solver
+
+
+def test_a_long_exact_solve_says_first_how_long_it_will_take(monkeypatch):
+    monkeypatch.setattr(linearized, "_PATIENCE", 0.0)
+    with pytest.warns(UserWarning, match="3001 images times classes will take about"):
+        linearized._warn_of_time(3001)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linearized._warn_of_time(3000)

@@ -1,4 +1,4 @@
-"""What the estimators accept: rows with a known image shape, 4-D arrays, tensors."""
+"""What the estimators accept: rows with a known image shape, arrays and tensors of images."""
 
 from typing import Any
 
@@ -14,16 +14,18 @@ Shape = tuple[int, int, int]
 
 
 def as_rows(X: Any) -> tuple[Any, Shape | None]:
-    """Flatten 4-D input to rows; return the image shape if the input had one."""
+    """Flatten images to rows; return the image shape if the input had one. Without channels they are grey."""
     if isinstance(X, Tensor):
         X = X.detach().cpu().numpy()
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        X = X[:, None]
     if isinstance(X, np.ndarray) and X.ndim == 4:
         return X.reshape(len(X), -1), (X.shape[1], X.shape[2], X.shape[3])
     return X, None
 
 
 def fitted_images(estimator: Any, X: Any, y: Any, *, classes: bool) -> tuple[Tensor, Any, Shape]:
-    """Validate training data, and settle the image shape: that of 4-D input, `image_shape`, or none.
+    """Validate training data, and settle the image shape: that of the images, `image_shape`, or none.
 
     Without a shape every row is one pixel of many channels, and convolutions are plain layers.
     """

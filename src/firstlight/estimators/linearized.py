@@ -1,8 +1,11 @@
 """A network's linearisation as a classifier in scikit-learn's manner."""
 
+import time
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
@@ -13,9 +16,14 @@ from firstlight.measures.linearized import LinearSolution, solve_linearized
 from firstlight.models import LinearizedModel, build, linearize
 from firstlight.training import Recipe, predictions, train
 
-SOLVERS = ("exact", "sgd")
+SOLVERS = ("auto", "exact", "sgd")
 RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
 _MOST_ROWS = 20_000  # of the tangent kernel: 3 GB, and hours beyond
+_QUICK_ROWS = (
+    3_000  # solved within a minute on one core; a number of rows, as a clock would change what is fitted
+)
+_PROBE_ROWS = 400  # of the eigendecomposition that is timed to foretell a long one
+_PATIENCE = 60.0  # seconds after which a user wants to know beforehand
 
 
 class LinearizedClassifier(KernelClassifier):
@@ -28,13 +36,15 @@ class LinearizedClassifier(KernelClassifier):
     ----------
     model : str, optional
         Name of an architecture, see :func:`firstlight.models.available`. None takes LeNet for images and
-        a fully connected network for rows without a shape or images under 12 pixels.
+        a fully connected network of 256 units a layer for rows without a shape or images under 12 pixels.
     width : float, default 1
         Factor on all widths, for architectures that have it.
     model_options : dict of str to object, optional
         Further options of the architecture.
-    solver : str, default 'exact'
-        "exact", at most 20 000 images times classes; or "sgd".
+    solver : str, default 'auto'
+        "exact", at most 20 000 images times classes; "sgd"; or "auto", which solves exactly up to 3000
+        images times classes and trains above, so that it ends within about a minute. An exact solve that
+        will take longer warns first, with an estimate.
     ridge : float or sequence of float, default RIDGES
         Of the exact solver, relative to the largest eigenvalue of the kernel. Of several, the one with
         the lowest squared error on a validation share is taken; then all images are fitted.
@@ -52,6 +62,8 @@ class LinearizedClassifier(KernelClassifier):
     ----------
     model_
         The fitted :class:`firstlight.models.LinearizedModel`.
+    solver_
+        "exact" or "sgd": the one that was used.
     ridge_, ridge_errors_
         The ridge taken, and the validation error of each.
     """
@@ -63,14 +75,14 @@ class LinearizedClassifier(KernelClassifier):
         model: str | None = None,
         width: float = 1,
         model_options: dict[str, Any] | None = None,
-        solver: str = "exact",
+        solver: str = "auto",
         ridge: float | Sequence[float] = RIDGES,
         validation: float = 0.2,
         lr: float = 0.01,
         momentum: float = 0.9,
         weight_decay: float = 0.0,
         batch_size: int = 32,
-        epochs: int = 20,
+        epochs: int = 100,
         image_shape: tuple[int, int, int] | None = None,
         random_state: int = 0,
     ) -> None:
@@ -96,7 +108,10 @@ class LinearizedClassifier(KernelClassifier):
         self.mean_, self.scale_ = float(images.mean()), float(images.std()) or 1.0
         images = self._features(images)
         network = self._network(images, targets.shape[1])
-        if self.solver == "exact":
+        self.solver_ = self.solver
+        if self.solver == "auto":
+            self.solver_ = "exact" if targets.numel() <= _QUICK_ROWS else "sgd"
+        if self.solver_ == "exact":
             self.model_ = self._solved(network, images, targets)
         else:
             self.model_ = linearize(network)
@@ -108,7 +123,7 @@ class LinearizedClassifier(KernelClassifier):
         options = dict(self.model_options or {})
         if self.model is None and min(shape[1:]) < 12:
             network = build(
-                "fcn", classes=classes, shape=shape, seed=self._seed, units=round(64 * self.width)
+                "fcn", classes=classes, shape=shape, seed=self._seed, units=round(256 * self.width)
             )
         else:
             name = self.model or "lenet"
@@ -123,6 +138,7 @@ class LinearizedClassifier(KernelClassifier):
                 f"the exact solver takes at most {_MOST_ROWS} images times classes; got {len(targets)} x "
                 f"{targets.shape[1]}. Use fewer images or solver='sgd'."
             )
+        _warn_of_time(targets.numel())
         ridges = (self.ridge,) if isinstance(self.ridge, int | float) else tuple(self.ridge)
         if not ridges:
             raise InvalidInput("`ridge` must hold at least one number; it is empty.")
@@ -162,6 +178,24 @@ class LinearizedClassifier(KernelClassifier):
     @staticmethod
     def _answers(model: LinearizedModel, images: Tensor) -> Tensor:
         return predictions(model, images, batch_size=128)
+
+
+def _warn_of_time(rows: int) -> None:
+    """Say how long an exact solve will take, if long: two eigendecompositions, whose time grows with the cube."""
+    if rows <= _QUICK_ROWS:
+        return
+    probe = torch.eye(_PROBE_ROWS, dtype=torch.float64) + 1e-3
+    begin = time.perf_counter()
+    torch.linalg.eigh(probe)
+    seconds = (
+        1.5 * (time.perf_counter() - begin) * (rows / _PROBE_ROWS) ** 3
+    )  # one at all rows, one at four fifths
+    if seconds > _PATIENCE:
+        warnings.warn(
+            f"The exact solve of {rows} images times classes will take about {seconds / 60:.0f} minutes. "
+            "solver='sgd' or fewer images are faster.",
+            stacklevel=4,
+        )
 
 
 def _with_ridge(solved: LinearSolution, ridge: float) -> LinearizedModel:

@@ -1,7 +1,7 @@
 """What all kernel estimators share: targets, prediction, the split that chooses."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -104,6 +104,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):  # type: ignore[misc]
         largest = self._outputs(X).argmax(1).numpy()
         labels: np.ndarray = self.classes_[largest]
         return labels
+
+    @property
+    def predict_proba(self) -> NoReturn:
+        """Refuse, and say how to get calibrated probabilities; `hasattr` is False, as scikit-learn expects."""
+        raise AttributeError(
+            f"{type(self).__name__} has no `predict_proba`: it is fitted by least squares, whose outputs are no "
+            "probabilities. Wrap it in sklearn.calibration.CalibratedClassifierCV, which learns them from held-out "
+            "images, or use `decision_function`."
+        )
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):  # type: ignore[misc]

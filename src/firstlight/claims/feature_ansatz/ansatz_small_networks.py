@@ -135,7 +135,7 @@ class AnsatzInSmallNetworks(Study):
             ),
             null=all_of(*(_excess("max") > _excess(other) for other in ("avg", "vec"))),
             requires=TRAINED_WELL,
-            note="Each pooling has the rate and epochs that train it well: pooling and training length differ together.",
+            note="Each pooling has the rate and epochs that train it well: pooling and length of training differ.",
             change=Change("networks at 17 to 32 % on CIFAR-10 counted as trained"),
         ),
         Rule(
