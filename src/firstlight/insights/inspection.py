@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from firstlight._autograd.model_outputs import OutputName
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
-from firstlight.core.shapes import Images
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.insights.fresh_initial import fresh_initial
@@ -31,6 +30,7 @@ from firstlight.measures.feature_ansatz import (
 )
 from firstlight.measures.first_layer import Profile, profile
 from firstlight.measures.linearized import LayerChange, layer_changes
+from firstlight.models.kinds import demand_network
 from firstlight.models.wrappers import unwrapped
 from firstlight.training import accuracy
 
@@ -39,6 +39,7 @@ FAST_SMALL, FAST_LARGE = 64, 8
 N_REGIME, N_REGIME_LARGE = 32, 4  # images of the tangent kernels
 N_SHOWN = 6  # images in the pictures
 N_VIEWS = 4  # layers in the pictures
+MAP_PARTS = ("features", "gradients", "agreement", "sobel", "gradient_sobel")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +76,7 @@ class Inspection(Result):
         Leading ones of the first convolution, of feature matrix and gradients.
     maps : tuple of LayerMaps
         What some of the layers look at in `shown`.
-    shown : Tensor of shape (n, c, h, w)
+    shown : Tensor of shape (n, ...)
         A few of the images, scaled to [0, 1].
     faults : tuple of FilterFaults
         Dead and duplicate filters.
@@ -107,7 +108,7 @@ class Inspection(Result):
     ansatz: Ansatz
     eigenvectors: tuple[Eigenvectors, ...]
     maps: tuple[LayerMaps, ...]
-    shown: Images
+    shown: Float[Tensor, "n *shape"]
     faults: tuple[FilterFaults, ...]
     changes: tuple[LayerChange, ...]
     initial_source: str
@@ -143,7 +144,7 @@ def inspect(
         Any module that maps images to outputs, on any device.
     data : Tensor, ImageData, Dataset, DataLoader, folder and others
         Images as the model expects them, in any form that :func:`firstlight.data.as_images` takes; with
-        labels the accuracy is measured too.
+        labels the accuracy is measured too. Signals come as a tensor ``n c l``, volumes as ``n c d h w``.
     initial : torch.nn.Module, optional
         The model before its training. Without it a fresh initialisation serves for comparison.
     layers, output_part, output_sum
@@ -168,6 +169,8 @@ def inspect(
     ['conv1', 'conv2', 'fc1', 'fc2', 'fc3']
     """
     begun = time.perf_counter()
+    for network in (model, model if initial is None else initial):
+        demand_network(network)
     model, initial = unwrapped(model), None if initial is None else unwrapped(initial)
     images = _chosen(tensor_or_images(data), n_images, fast, seed)
     x = images.x if isinstance(images, ImageData) else images
@@ -200,7 +203,7 @@ def inspect(
         profile=_profile(model, x.to(parameter.device, parameter.dtype), seed),
         ansatz=ansatz_from(trained, fresh, seed=seed),
         eigenvectors=_eigenvectors(trained.layers),
-        maps=layer_maps(model, _views(trained.layers), x[:N_SHOWN]),
+        maps=_maps(model, _views(trained.layers), x[:N_SHOWN]),
         shown=_displayed(x[:N_SHOWN]),
         faults=tuple(filter_faults(one.filters, one.sensitivity, name=one.name) for one in trained.layers),
         changes=_changes(trained, fresh),
@@ -215,11 +218,14 @@ def inspect(
 
 def _chosen(data: ImageData | Tensor, n_images: int | None, fast: bool, seed: int) -> ImageData | Tensor:
     x = data.x if isinstance(data, ImageData) else data
-    if x.ndim != 4 or len(x) == 0:
-        raise InvalidInput(f"`data` must hold images as n c h w with n > 0; got {tuple(x.shape)}.")
+    if x.ndim not in (3, 4, 5) or len(x) == 0:
+        raise InvalidInput(
+            "`data` must hold images as n c h w, signals as n c l or volumes as n c d h w, with n > 0; "
+            f"got {tuple(x.shape)}."
+        )
     if n_images is not None and n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
-    is_large = x.shape[2] * x.shape[3] > 128**2
+    is_large = x[0, 0].numel() > 128**2
     usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large else (FAST_SMALL if fast else SMALL_IMAGES)
     n = min(n_images or usual, len(x))
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
@@ -262,8 +268,8 @@ def _regime(
     count = len(images)
     if count < 2:
         return None, "it needs at least two images"
-    side = (images.x if isinstance(images, ImageData) else images).shape[2:]
-    most = N_REGIME_LARGE if side[0] * side[1] > 128**2 else N_REGIME
+    one = (images.x if isinstance(images, ImageData) else images)[0, 0]
+    most = N_REGIME_LARGE if one.numel() > 128**2 else N_REGIME
     try:
         return regime(
             model, images, initial=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,
@@ -276,7 +282,7 @@ def _regime(
 def _profile(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
     try:
         return profile(model, x, seed=seed)
-    except InvalidInput:  # no two-dimensional convolution comes first
+    except InvalidInput:  # no layer over patches comes first
         return None
 
 
@@ -301,7 +307,19 @@ def _views(layers: Sequence[LayerGradients]) -> list[LayerGradients]:
     return [pictures[int(i)] for i in places]
 
 
-def _displayed(x: Images) -> Float[Tensor, "n c h w"]:
+def _maps(model: nn.Module, layers: Sequence[LayerGradients], images: Tensor) -> tuple[LayerMaps, ...]:
+    """Maps of a few layers, image by image: a forward pass may loop over images and call a layer for each."""
+    single = [layer_maps(model, layers, image[None]) for image in images] if layers else []
+    return tuple(
+        LayerMaps(
+            name=maps[0].name,
+            **{part: torch.cat([getattr(one, part) for one in maps]) for part in MAP_PARTS},
+        )
+        for maps in zip(*single, strict=True)
+    )
+
+
+def _displayed(x: Float[Tensor, "n *shape"]) -> Float[Tensor, "n *shape"]:
     shown = x.detach().float().cpu()
     low, high = float(shown.min()), float(shown.max())
     if low >= 0 and high <= 1:

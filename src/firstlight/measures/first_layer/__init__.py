@@ -1,5 +1,6 @@
 """What the first layer learned: its energy along the principal components of the patches."""
 
+from firstlight.measures.first_layer.any_first_layer import profile
 from firstlight.measures.first_layer.consistency import (
     Agreement,
     Consistency,
@@ -10,7 +11,6 @@ from firstlight.measures.first_layer.energy_profile import (
     Profile,
     energy_profile,
     patch_basis,
-    profile,
     profile_from,
     profiles_over_time,
 )

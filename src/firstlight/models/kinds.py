@@ -1,0 +1,24 @@
+"""Which things are networks that can be measured."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from firstlight.core.errors import InvalidInput
+
+
+def demand_network(model: Any) -> None:
+    """Refuse what has no layers to look at: exported programs, TorchScript, and what is no module at all."""
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InvalidInput(
+            "the model must be an ordinary module; this one is TorchScript, which hides its layers. Build the Python "
+            "class it was made from and load its `state_dict()`."
+        )
+    if isinstance(model, torch.export.ExportedProgram):
+        raise InvalidInput(
+            "the model must be an ordinary module; this one is an exported program, a graph for one input shape. "
+            "Build the Python class it was made from and load its `state_dict`."
+        )
+    if not isinstance(model, nn.Module):
+        raise InvalidInput(f"the model must be a torch.nn.Module; got {type(model).__name__}.")
