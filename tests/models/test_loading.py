@@ -253,3 +253,36 @@ def test_the_pretrained_networks_know_which_pixels_they_expect():
     x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
     mean, std = (torch.tensor(v)[:, None, None] for v in (network.mean, network.std))
     assert torch.equal((x - mean) / std, models.pretrained.resnet50_normalised(x))
+
+
+class TakesNames(nn.Module):
+    """Wants its images by name, as models of transformers do."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = lenet()
+
+    def forward(self, batch):
+        return {"logits": self.inner(batch["pixel_values"])}
+
+
+def test_a_model_that_takes_no_tensor_is_called_by_a_function_of_the_user():
+    def call(model, images):
+        return model({"pixel_values": images})["logits"]
+
+    model = firstlight.load_model(factory=TakesNames, call=call)
+    x = torch.rand(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(model(x), lenet().eval()(x))
+    assert not model.training
+    rows = firstlight.ansatz(model, x, show=False).rows
+    assert rows[0].layer == "model.inner.conv1"
+
+
+def test_a_call_that_is_no_function_is_refused(monkeypatch):
+    module = types.ModuleType("calls_of_mine")
+    module.nothing = 3
+    monkeypatch.setitem(sys.modules, "calls_of_mine", module)
+    with pytest.raises(InvalidInput, match="must be a function of the model and the images"):
+        firstlight.load_model(factory=TakesNames, call="calls_of_mine:nothing")
+    with pytest.raises(InvalidInput, match="module:function"):
+        firstlight.load_model(factory=TakesNames, call="calls_of_mine")

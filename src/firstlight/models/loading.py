@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
 from firstlight.models.building import build
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package
 from firstlight.models.pretrained import PRETRAINED
-from firstlight.models.user_code import model_from_code
+from firstlight.models.user_code import called_by, model_from_code
 from firstlight.models.weights import WeightsMismatch, load_weights
 from firstlight.models.wrappers import unwrapped
 
@@ -24,6 +24,7 @@ def load_model(
     shape: Sequence[int] = (3, 32, 32),
     options: Mapping[str, Any] | None = None,
     entry: str | None = None,
+    call: str | Callable[[nn.Module, Tensor], Any] | None = None,
 ) -> nn.Module:
     """Build a model and load its trained weights.
 
@@ -47,6 +48,9 @@ def load_model(
         Options of the architecture, such as ``{"width": 0.5}``.
     entry : str, optional
         Entry of the checkpoint to read if it holds the weights more than once, such as ``"ema"``.
+    call : str or callable, optional
+        How to call a model whose input is no tensor of images: a function of the model and a batch of
+        images, or ``"module:function"``, such as ``lambda model, x: model({"pixel_values": x})``.
 
     Returns
     -------
@@ -63,12 +67,26 @@ def load_model(
     >>> model(torch.zeros(1, 3, 32, 32)).shape
     torch.Size([1, 3])
     """
+    model = _loaded(checkpoint, architecture, factory, classes, shape, options or {}, entry)
+    return (model if call is None else called_by(model, call)).eval()
+
+
+def _loaded(
+    checkpoint: str | Path | None,
+    architecture: str | None,
+    factory: str | Callable[[], nn.Module] | None,
+    classes: int | None,
+    shape: Sequence[int],
+    options: Mapping[str, Any],
+    entry: str | None,
+) -> nn.Module:
+    """Build a model and load its weights; of the number of outputs the checkpoint knows more than we do."""
     if str(checkpoint) in PRETRAINED:
         if architecture is not None or factory is not None:
             raise InvalidInput(
                 f"{checkpoint} is a whole network that is fetched by name. Leave out `architecture` and `factory`."
             )
-        return PRETRAINED[str(checkpoint)].load().eval()
+        return PRETRAINED[str(checkpoint)].load()
     if (architecture is None) == (factory is None):
         raise InvalidInput(
             "A checkpoint needs the model it was saved from: give either `architecture`, the name of one, or "
@@ -78,18 +96,18 @@ def load_model(
     def empty(outputs: int | None) -> nn.Module:
         if factory is not None:
             return unwrapped(model_from_code(factory))
-        return _built(str(architecture), outputs, shape, options or {}, has_checkpoint=checkpoint is not None)
+        return _built(str(architecture), outputs, shape, options, has_checkpoint=checkpoint is not None)
 
     model = empty(classes)
     if checkpoint is None:
-        return model.eval()
+        return model
     try:
-        return load_weights(model, checkpoint, entry=entry).eval()
+        return load_weights(model, checkpoint, entry=entry)
     except WeightsMismatch as mismatch:
         saved = mismatch.saved_classes
         if classes is not None or factory is not None or saved is None:
             raise
-        return load_weights(empty(saved), checkpoint, entry=entry).eval()
+        return load_weights(empty(saved), checkpoint, entry=entry)
 
 
 def _built(

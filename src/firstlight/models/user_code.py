@@ -4,8 +4,9 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
 
@@ -27,10 +28,55 @@ def model_from_code(factory: str | Callable[[], nn.Module]) -> nn.Module:
     return model
 
 
+class CalledModel(nn.Module):
+    """A model that is called through a function: for inputs that are not one tensor of images.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Its layers keep their names, behind ``model.``.
+    function : callable
+        Called with the model and a batch of images; returns what the model returns.
+    """
+
+    def __init__(self, model: nn.Module, function: Callable[[nn.Module, Tensor], Any]) -> None:
+        super().__init__()
+        self.model, self.function = model, function
+
+    def forward(self, images: Tensor) -> Any:
+        """Call the model as its user would."""
+        return self.function(self.model, images)
+
+
+def called_by(model: nn.Module, call: str | Callable[[nn.Module, Tensor], Any]) -> nn.Module:
+    """Wrap a model that does not take images as one tensor.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Any model.
+    call : str or callable
+        A function of the model and a batch of images, or where it is: ``"package.module:function"``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> class Named(nn.Module):
+    ...     def forward(self, batch):
+    ...         return batch["pixels"].mean((1, 2, 3))
+    >>> called_by(Named(), lambda model, x: model({"pixels": x}))(torch.ones(2, 3, 4, 4))
+    tensor([1., 1.])
+    """
+    function = _imported(call) if isinstance(call, str) else call
+    if not callable(function):
+        raise InvalidInput(f"`call` must be a function of the model and the images; {call} is none.")
+    return CalledModel(model, function)
+
+
 def _imported(reference: str) -> object:
     module, colon, name = reference.partition(":")
     if not colon or not name or not module:
-        raise InvalidInput(f"Code that builds a model must be named as module:function; got {reference!r}.")
+        raise InvalidInput(f"Code of yours must be named as module:function; got {reference!r}.")
     here = str(Path.cwd())
     sys.path.insert(0, here)
     try:
