@@ -1,0 +1,9 @@
+"""What later papers measure: answers to the objections that the nulls of the five papers raise."""
+
+from firstlight.measures.since.centred_ansatz import (
+    centred_ansatz,
+)
+
+__all__ = [
+    "centred_ansatz",
+]
