@@ -36,3 +36,37 @@ def centred_similarities(model, initial, name, images):
     change = late - early
     agop = change.T @ output_covariance(model, name, images) @ change
     return pearson(change.T @ change, agop), cosine(change.T @ change, agop)
+
+
+def best_power(features, agop, *, largest=4.0, step=0.01):
+    """The power of a positive semidefinite matrix whose cosine with another is largest, on a grid."""
+    values, vectors = torch.linalg.eigh(agop)
+    best = (-1.0, 0.0)
+    for index in range(int(largest / step) + 1):
+        raised = torch.zeros_like(agop)
+        for value, vector in zip(values, vectors.T, strict=True):
+            if value > 1e-13 * values.max():
+                raised += value ** (index * step) * torch.outer(vector, vector)
+        best = max(best, (cosine(features, raised), index * step))
+    return best[1], best[0]
+
+
+def loss_gradient_matrix(model, name, images, labels, weight_decay):
+    """-1/(n lambda) times the sum over images and positions of patch gradients of the loss times patches."""
+    layer = dict(model.named_modules())[name]
+    total = 0
+    for image, label in zip(images, labels, strict=True):
+        seen = []
+
+        def forward(x, seen=seen):
+            patches = patches_of(layer, x).detach().requires_grad_()
+            seen.append(patches)
+            return from_patches(layer, patches, output_shape(layer, x))
+
+        layer.forward = forward
+        loss = -torch.log_softmax(model(image[None]), 1)[0, label]
+        (gradient,) = torch.autograd.grad(loss, seen)
+        for position, patch in zip(gradient[0], seen[0].detach()[0], strict=True):
+            total = total + torch.stack([torch.outer(g, x) for g, x in zip(position, patch, strict=True)])
+        del layer.forward
+    return -total / (len(images) * weight_decay)
