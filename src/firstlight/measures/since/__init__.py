@@ -6,8 +6,12 @@ from firstlight.measures.since.ansatz_exponent import (
 from firstlight.measures.since.centred_ansatz import (
     centred_ansatz,
 )
+from firstlight.measures.since.stationarity import (
+    stationarity,
+)
 
 __all__ = [
     "ansatz_exponent",
     "centred_ansatz",
+    "stationarity",
 ]
