@@ -70,3 +70,26 @@ def loss_gradient_matrix(model, name, images, labels, weight_decay):
             total = total + torch.stack([torch.outer(g, x) for g, x in zip(position, patch, strict=True)])
         del layer.forward
     return -total / (len(images) * weight_decay)
+
+
+def class_ratio(features, labels):
+    """Trace of the covariance within classes over that between them, one image at a time."""
+    rows = [row.flatten() for row in features]
+    mean = sum(rows) / len(rows)
+    within = between = 0.0
+    for label in set(labels.tolist()):
+        members = [row for row, own in zip(rows, labels.tolist(), strict=True) if own == label]
+        centre = sum(members) / len(members)
+        within += sum(float((row - centre).square().sum()) for row in members)
+        between += len(members) * float((centre - mean).square().sum())
+    return within / between
+
+
+def feature_alignment(features, outputs):
+    """Cosine of the doubly centred kernel of the features and the projection onto the centred outputs."""
+    n = len(features)
+    centring = torch.eye(n, dtype=torch.float64) - 1 / n
+    kernel = centring @ (features @ features.T) @ centring
+    centred = centring @ outputs
+    projection = centred @ torch.linalg.pinv(centred)
+    return cosine(kernel, projection)
