@@ -93,3 +93,39 @@ def feature_alignment(features, outputs):
     centred = centring @ outputs
     projection = centred @ torch.linalg.pinv(centred)
     return cosine(kernel, projection)
+
+
+def noisy_copies(images, labels, noise):
+    """Class means plus deviations weighted by given noise, one image at a time; `noise` by label, or one for all."""
+    rows = images.flatten(1)
+    mean = {c: rows[labels == c].mean(0) for c in labels.tolist()}
+    copies = []
+    for index, label in enumerate(labels.tolist()):
+        key = label if label in noise else None
+        members = [j for j, other in enumerate(labels.tolist()) if key is None or other == label]
+        copy = mean[label].clone()
+        for weight, j in zip(noise[key][members.index(index)], members, strict=True):
+            copy += weight * (rows[j] - mean[labels[j].item()]) / len(members) ** 0.5
+        copies.append(copy)
+    return torch.stack(copies).reshape(images.shape)
+
+
+def span_share(filters, basis):
+    """Share of the squared entries of filters that their least-squares fit by the given ones explains."""
+    matrix = torch.stack([b.flatten() for b in basis], 1)
+    explained = total = 0.0
+    for bank in filters:
+        for channel in bank:
+            row = channel.flatten()
+            fit = matrix @ torch.linalg.lstsq(matrix, row[:, None]).solution[:, 0]
+            explained += float(fit.square().sum())
+            total += float(row.square().sum())
+    return explained / total
+
+
+def rank_correlation(a, b):
+    """Pearson correlation of ranks, where equal values share the mean of theirs; by counting."""
+    ranks = []
+    for values in (a.tolist(), b.tolist()):
+        ranks.append([sum(v < x for v in values) + (sum(v == x for v in values) + 1) / 2 for x in values])
+    return pearson(*(torch.tensor(r, dtype=torch.float64) for r in ranks))
