@@ -33,6 +33,7 @@ from firstlight.insights.inspection import (
     Inspection,
     inspect,
 )
+from firstlight.insights.learning_curve import learning_curve
 from firstlight.insights.order_report import (
     OrderReport,
     Shown,
@@ -70,6 +71,7 @@ __all__ = [
     "identity_images",
     "inspect",
     "label_suspicion",
+    "learning_curve",
     "order_report",
     "regime",
     "run_identity_task",
