@@ -123,12 +123,7 @@ def hermite_modes(
     ([1.0, 0.5, 0.25, 0.1], [[0, 0], [1, 0], [2, 0], [0, 1]])
     """
     gamma, c = variances.double().tolist(), levels.double().tolist()
-    if (
-        not gamma
-        or any(a < b for a, b in pairwise(gamma))
-        or min(gamma) < 0
-        or min(c) < 0
-    ):
+    if not gamma or any(a < b for a, b in pairwise(gamma)) or min(gamma) < 0 or min(c) < 0:
         raise InvalidInput("`variances` must be decreasing and, like `levels`, at least 0.")
     chosen: list[tuple[float, tuple[int, ...]]] = []
     for degree, level in enumerate(c):
