@@ -6,6 +6,7 @@ from firstlight.estimators.convrfm import ConvRFMClassifier, ConvRFMRegressor, D
 
 # linearised networks
 from firstlight.estimators.linearized import LinearizedClassifier
+from firstlight.estimators.rfm_probe import RFMProbe
 from firstlight.estimators.saving import load_machine, save_machine
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "ConvRFMRegressor",
     "DeepConvRFMClassifier",
     "LinearizedClassifier",
+    "RFMProbe",
     "load_machine",
     "save_machine",
 ]

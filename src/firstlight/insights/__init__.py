@@ -8,6 +8,10 @@ from firstlight.insights.explain_profile import (
     ProfileExplanation,
     explain_profile,
 )
+from firstlight.insights.feature_report import (
+    FeatureReport,
+    feature_report,
+)
 from firstlight.insights.findings import failures, finding_numbers
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.identity_bias import (
@@ -33,6 +37,7 @@ from firstlight.insights.inspection import (
     Inspection,
     inspect,
 )
+from firstlight.insights.learning_curve import learning_curve
 from firstlight.insights.order_report import (
     OrderReport,
     Shown,
@@ -48,6 +53,7 @@ from firstlight.insights.regime import (
 
 __all__ = [
     "EarlyStopping",
+    "FeatureReport",
     "Findings",
     "Flip",
     "IdentityBias",
@@ -63,6 +69,7 @@ __all__ = [
     "early_stopping_by_band",
     "explain_profile",
     "failures",
+    "feature_report",
     "finding_numbers",
     "flip_point",
     "fresh_initial",
@@ -70,6 +77,7 @@ __all__ = [
     "identity_images",
     "inspect",
     "label_suspicion",
+    "learning_curve",
     "order_report",
     "regime",
     "run_identity_task",
