@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help env announce browser tour test test-portable coverage format lint types contracts pytest docs check-desk bench clean
+.PHONY: help env announce browser tour test test-portable coverage format lint types contracts pytest docs fuzz crash audit check-desk bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,9 @@ docs: $(READY) ## Build the documentation into docs/_build/html; any warning fai
 	  $(PIP) install --quiet --constraint constraints.txt --editable ".[docs]"; }
 	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
+
+fuzz: $(READY) ## Read 2,000 damaged files and all lies; a traceback, silence, a hang or memory fails
+	@PYTHONPATH=tests $(BIN)/python -m fuzz --mutants 2000
 
 check-desk: $(READY) ## Run every study at desk scale and write docs/ledger (long)
 	$(BIN)/firstlight reproduce all --scale desk --record docs/ledger

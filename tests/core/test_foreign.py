@@ -190,3 +190,44 @@ def test_gzip_files_are_read_as_the_library_does(tmp_path):
 def test_json_is_read_as_it_was_written(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"é": [1, None]}))
     assert foreign.read_json(tmp_path / "x.json") == {"é": [1, None]}
+
+
+def flipped(path, bit):
+    raw = bytearray(path.read_bytes())
+    raw[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(raw)
+
+
+def test_a_changed_weight_in_a_torch_checkpoint_is_noticed(tmp_path):
+    """Torch does not compare the checksums of its own archives."""
+    model, path = network(), tmp_path / "w.pt"
+    torch.save(model.state_dict(), path)
+    load_weights(network(), path)
+    flipped(path, 8 * path.read_bytes().index(model.weight.detach().numpy().tobytes()))
+    assert "was changed after it was written" in refused(READERS["w.pt"], path)
+
+
+def test_a_torch_checkpoint_without_checksums_is_read(tmp_path):
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(network().state_dict(), tmp_path / "w.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    load_weights(network(), tmp_path / "w.pt")
+
+
+class Allocate:
+    def __reduce__(self):
+        return bytearray, (1 << 62,)
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+def test_a_checkpoint_that_builds_a_bytearray_is_refused_before_it_takes_memory(tmp_path, is_zip):
+    torch.save({"a": Allocate()}, tmp_path / "w.pt", _use_new_zipfile_serialization=is_zip)
+    assert "bytearray" in refused(READERS["w.pt"], tmp_path / "w.pt")
+
+
+def test_unbound_names_within_a_reader_are_refusals(tmp_path):
+    """Scipy's reader of MAT files raises one on some damaged headers."""
+    with pytest.raises(InvalidInput, match="cannot be read as MAT"), foreign.guarded(tmp_path, "MAT"):
+        raise UnboundLocalError("local variable referenced before assignment")

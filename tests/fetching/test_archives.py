@@ -1,4 +1,6 @@
+import gzip
 import io
+import random
 import tarfile
 import zipfile
 
@@ -71,3 +73,40 @@ def test_a_truncated_zip_is_refused(tmp_path):
     (tmp_path / "a.zip").write_bytes(buffer.getvalue()[:-30])
     with pytest.raises(InvalidInput, match="truncated or damaged"):
         unpack(tmp_path / "a.zip", tmp_path / "out")
+
+
+def test_a_changed_byte_in_a_compressed_tar_is_noticed(tmp_path):
+    """The checksum of the compression follows the last member, where a reader of tar no longer looks."""
+    content = random.Random(0).randbytes(600)
+    packed = bytearray(gzip.compress(plain_tar({"a": content}), compresslevel=0, mtime=0))
+    packed[packed.index(content)] ^= 1
+    (tmp_path / "x.tar.gz").write_bytes(packed)
+    with pytest.raises(InvalidInput, match="truncated or damaged"):
+        unpack(tmp_path / "x.tar.gz", tmp_path / "out")
+
+
+def test_a_damaged_header_does_not_pass_for_the_end_of_a_tar(tmp_path):
+    raw = bytearray(plain_tar({"a": b"x" * 512, "b": b"y" * 512}))
+    raw[1024] ^= 1
+    (tmp_path / "x.tar").write_bytes(raw)
+    with pytest.raises(InvalidInput, match="its members end before the file does"):
+        unpack(tmp_path / "x.tar", tmp_path / "out")
+
+
+@pytest.mark.parametrize("names", [["a" * 5000], ["a", "a/b"], ["a/b", "a"]])
+def test_names_that_no_disk_can_hold_are_refused(tmp_path, names):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        for name in names:
+            archive.writestr(name, b"x")
+    with pytest.raises(InvalidInput, match="truncated or damaged"):
+        unpack(tmp_path / "x.zip", tmp_path / "out")
+
+
+def plain_tar(members):
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return raw.getvalue()

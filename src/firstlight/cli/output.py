@@ -27,10 +27,16 @@ VERDICT_STYLES = {
 }
 
 
+MANY_ROWS = 1000
+
+
 def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[str] | None = None
 ) -> None:
     """Print a table that fits the terminal; data are never read as markup."""
+    if len(rows) > MANY_ROWS:  # rich needs a second for a few thousand
+        _print_plain(title, columns, rows)
+        return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -46,6 +52,14 @@ def print_table(
     if not console.is_terminal:  # a pipe or a file has no width to respect
         console.width = 160
     console.print(table)
+
+
+def _print_plain(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    lines = [tuple(columns), *(tuple(map(visible, row)) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    print(visible(title))
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def page_file(output: Path) -> None:

@@ -11,23 +11,23 @@ app = App(name="runs", help="List, show and remove stored runs.")
 def list_runs(*, json: AsJson = False) -> None:
     """List all stored runs, newest first; damaged ones are marked."""
     from firstlight.cli.output import print_json, print_table
-    from firstlight.core.errors import FirstlightError
-    from firstlight.store import Store
+    from firstlight.core.environment import user_folder
+    from firstlight.store.index import listed_runs
 
-    store, rows = Store(), []
-    for id in store.ids():
-        try:
-            run = store.load(id)
-            rows.append((id, run.spec.what, run.finished, f"{run.cpu_seconds:.1f}", run.commit))
-        except FirstlightError:  # one bad entry does not hide the others
-            rows.append((id, "damaged", "", "", ""))
+    root = user_folder("FIRSTLIGHT_RUNS", leaf="runs")
+    rows = [
+        (run.id, "damaged", "", "", "")  # one bad entry does not hide the others
+        if run.is_damaged
+        else (run.id, run.what, run.finished, f"{run.cpu_seconds:.1f}", run.commit)
+        for run in listed_runs(root)
+    ]
     columns = ("id", "what", "finished", "cpu s", "commit")
     if json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     elif rows:
-        print_table(f"{len(rows)} runs in {store.root}", columns, rows)
+        print_table(f"{len(rows)} runs in {root}", columns, rows)
     else:
-        print(f"No runs in {store.root} yet. `firstlight tour` makes one.")
+        print(f"No runs in {root} yet. `firstlight tour` makes one.")
 
 
 @app.command

@@ -3,11 +3,12 @@
 import csv
 import json
 import os
+import re
 import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ RATIO = 100
 
 _JSON_BYTES = 1 << 30
 FAILURES = (
-    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, OSError, RuntimeError,
-    SyntaxError, TypeError, ValueError, csv.Error, struct.error, zipfile.BadZipFile, zlib.error,
+    ArithmeticError, AssertionError, AttributeError, EOFError, LookupError, MemoryError, NameError, OSError,
+    RuntimeError, SyntaxError, TypeError, ValueError, csv.Error, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What readers raise on bytes that nobody foresaw."""
 
@@ -74,13 +75,35 @@ def demand_room(path: Path, unfolded: int) -> None:
 
 
 def demand_room_for_zip(path: Path) -> None:
-    """Apply :func:`demand_room` to all members of a zip archive together; a damaged one is left to its reader."""
+    """Refuse an archive of arrays, or a torch checkpoint, that asks for too much memory or was damaged.
+
+    All members of a zip archive together must pass :func:`demand_room`, and their checksums must fit: torch does not
+    compare them. What cannot be opened as zip is left to its reader.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
-            unfolded = sum(member.file_size for member in archive.infolist())
+        archive = zipfile.ZipFile(path)
     except FAILURES:
+        with guarded(path, "weights"), path.open("rb") as file:
+            _demand_no_allocation(iter(lambda: file.read(SMALL), b""))
         return
-    demand_room(path, unfolded)
+    with archive, guarded(path, "a zip archive"):
+        members = archive.infolist()
+        demand_room(path, sum(member.file_size for member in members))
+        if not any(member.CRC for member in members):  # torch can be told to write none
+            for member in members:
+                member.CRC = None  # type: ignore[assignment]
+        if damaged := archive.testzip():
+            raise ValueError(f"{damaged} was changed after it was written")
+        _demand_no_allocation(archive.read(member) for member in members if member.filename.endswith(".pkl"))
+
+
+def _demand_no_allocation(blocks: Iterable[bytes]) -> None:
+    """Refuse pickles that build a `bytearray`: torch lets them, and a few bytes then ask for any memory."""
+    before = b""
+    for block in blocks:
+        if re.search(rb"c(__builtin__|builtins)\nbytearray\n", before + block):
+            raise ValueError("it asks for a bytearray, which no weights need")
+        before = block[-32:]  # the name may lie across two blocks
 
 
 def read_bytes(path: Path) -> bytes:

@@ -1,5 +1,9 @@
 """Text from files and file names, made fit to be shown: nothing in it acts on a terminal."""
 
+import re
+
+_SUSPECT = re.compile(r"[^\n\t -~]")
+
 
 def visible(text: str) -> str:
     r"""Show control characters, and bytes of file names that are no text, as escapes.
@@ -11,7 +15,11 @@ def visible(text: str) -> str:
     >>> visible("a\x1b[31mb")
     'a\\x1b[31mb'
     """
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return _SUSPECT.sub(lambda match: _shown(match[0]), text)
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def is_utf8(text: str) -> bool:

@@ -1,5 +1,6 @@
 """Unpacking archives that may be hostile: no member leaves its folder, no links, no devices."""
 
+import errno
 import lzma
 import shutil
 import stat
@@ -17,6 +18,10 @@ from firstlight.core.foreign import FAILURES, demand_plausible, is_regular, reas
 from firstlight.core.progress import Bar, progress
 
 _DAMAGE = (tarfile.TarError, lzma.LZMAError)
+# what the disk is to blame for; other numbers come from names and offsets in the archive
+_DISK = (
+    errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE,
+)  # fmt: skip
 
 
 @runtime_checkable
@@ -43,8 +48,8 @@ def unpack(archive: Path, folder: Path, *, wanted: Callable[[str], bool] = lambd
         except FirstlightError:
             raise
         except (*FAILURES, *_DAMAGE) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise  # the disk, not the archive
+            if isinstance(error, OSError) and error.errno in _DISK:
+                raise
             raise InvalidInput(
                 f"The archive {archive} is truncated or damaged ({reason_of(error)}). Get a fresh copy."
             ) from error
@@ -78,6 +83,18 @@ def _unpack_tar(archive: Path, folder: Path, wanted: Callable[[str], bool], bar:
                 assert content is not None
                 _write(content, target, member.size, archive)
             bar.update(completed=float(raw.tell()))
+        _demand_end(tar, archive, unfolded)
+
+
+def _demand_end(tar: tarfile.TarFile, archive: Path, unfolded: int) -> None:
+    """Read on to the end: the checksum of the compression is there, and a damaged header passes for the end."""
+    assert tar.fileobj is not None
+    tar.fileobj.seek(tar.offset)
+    while block := tar.fileobj.read(BLOCK):
+        unfolded += len(block)
+        demand_plausible(archive, unfolded)
+        if block.strip(b"\0"):
+            raise ValueError("its members end before the file does")
 
 
 def _unpack_zip(archive: Path, folder: Path, wanted: Callable[[str], bool], bar: Bar) -> None:

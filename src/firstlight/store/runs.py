@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import shutil
 import tempfile
 import time
@@ -31,8 +30,7 @@ from firstlight.core.tensor_files import load_tensors, save_tensors
 from firstlight.core.terminal import is_utf8
 from firstlight.core.version import NUMERICS
 from firstlight.store.encoding import apart, decode, encode
-
-RUN, ARRAYS = "run.json", "arrays.safetensors"
+from firstlight.store.index import ARRAYS, RUN, Listed, note_run, run_ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +154,17 @@ class Store:
             if not is_utf8(text):  # names of files may hold any bytes
                 text = json.dumps(body, indent=1)
             (folder / RUN).write_text(text, encoding="utf-8")
+        if (self.root / spec.id / RUN).read_text(encoding="utf-8") == text:  # not that of another process
+            note_run(
+                self.root,
+                Listed(
+                    id=spec.id,
+                    what=spec.what,
+                    finished=body["finished"],
+                    cpu_seconds=body["cpu_seconds"],
+                    commit=body["commit"],
+                ),
+            )
 
     def load(self, id: str) -> Run:
         """Read one run and check that not a bit has changed since it was written."""
@@ -194,10 +203,7 @@ class Store:
 
     def ids(self) -> list[str]:
         """Names of all run folders, newest first, damaged ones included."""
-        if not self.root.is_dir():
-            return []
-        folders = [p for p in self.root.iterdir() if re.fullmatch(r"[0-9a-f]{16}", p.name)]
-        return [p.name for p in sorted(folders, key=lambda p: p.lstat().st_mtime, reverse=True)]
+        return run_ids(self.root)
 
     def find(self, prefix: str) -> str:
         """Complete the beginning of a run's name."""
