@@ -20,6 +20,10 @@ class StoreProblem(FirstlightError):
     """A run folder is damaged, or a result cannot be written."""
 
 
+class ClusterProblem(FirstlightError):
+    """A cluster stopped answering, or one of its workers cannot be used."""
+
+
 class Diverged(FirstlightError):
     """Training diverged: the loss is no longer finite."""
 

@@ -11,14 +11,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import joblib
 import torch
 from threadpoolctl import threadpool_limits
 
+from firstlight.core.cluster.worker import is_worker
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import Bar, is_watched, progress
+
+if TYPE_CHECKING:
+    from firstlight.core.cluster.client import Cluster
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
@@ -26,6 +30,7 @@ Outcome = TypeVar("Outcome")
 _POLL_SECONDS = 0.5
 _sink: Callable[[float, str], None] | None = None
 _worker_seconds = 0.0
+_cluster: "Cluster | None" = None
 
 
 def cpu_seconds() -> float:
@@ -46,7 +51,12 @@ def report_fraction(done: float, *, note: str = "") -> None:
 
 
 def default_jobs() -> int:
-    """Number of tasks to run in parallel: `FIRSTLIGHT_JOBS`, else the cores this process may use."""
+    """Number of tasks to run in parallel: `FIRSTLIGHT_JOBS`, else the cores this process may use.
+
+    Inside a task on a cluster it is 1: the other cores of that machine have workers of their own.
+    """
+    if is_worker():
+        return 1
     given = os.environ.get("FIRSTLIGHT_JOBS", "")
     if given:
         if not given.isdigit() or int(given) < 1:
@@ -92,48 +102,107 @@ def map_tasks(
 
     Notes
     -----
-    Inside ``joblib.parallel_config(backend="dask")`` the same call runs on that cluster.
+    Inside :func:`on_cluster` the same call runs on that cluster, whatever `n_jobs`.
     """
-    elsewhere = "dask" in type(joblib.parallel.get_active_backend()[0]).__name__.lower()
-    jobs = -1 if elsewhere else min(n_jobs or default_jobs(), max(len(tasks), 1))
+    finished = finished_tasks(function, tasks, label=label, n_jobs=n_jobs, show=show)
+    outcomes = dict(finished)
+    return [outcomes[index] for index in range(len(tasks))]
+
+
+def finished_tasks(
+    function: Callable[[Task], Outcome],
+    tasks: Sequence[Task],
+    *,
+    label: str,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield index and outcome of every task as soon as it is done; arguments as for :func:`map_tasks`."""
     watched = is_watched() if show is None else show
+    jobs = min(n_jobs or default_jobs(), max(len(tasks), 1))
     with progress(label, total=len(tasks), unit="done", show=watched) as bar:
-        if jobs == 1:
-            return [_run_here(function, task, index, bar) for index, task in enumerate(tasks)]
-        heard = watched and not elsewhere  # heartbeats are files, which another machine does not share
-        with tempfile.TemporaryDirectory(prefix="firstlight-") if heard else nullcontext() as folder:
-            calls = (
-                joblib.delayed(_run_there)(
-                    function,
-                    task,
-                    f"{folder}/{index}" if folder else None,
-                    None if elsewhere else os.getpid(),
-                )
-                for index, task in enumerate(tasks)
-            )
-            with _polling(bar, Path(folder)) if folder else nullcontext():
-                done: list[tuple[Outcome, float]] = joblib.Parallel(n_jobs=jobs, batch_size=1)(calls)
+        if _cluster is not None:
+            yield from _on_cluster(_cluster, function, tasks, bar if watched else None)
+        elif jobs == 1 or is_worker():
+            for index, task in enumerate(tasks):
+                yield index, _run_here(function, task, index, bar)
+        else:
+            yield from _in_processes(function, tasks, jobs, bar if watched else None)
+
+
+def _in_processes(
+    function: Callable[[Task], Outcome], tasks: Sequence[Task], jobs: int, bar: Bar | None
+) -> Iterator[tuple[int, Outcome]]:
     global _worker_seconds
-    _worker_seconds += sum(seconds for _, seconds in done)
-    return [outcome for outcome, _ in done]
+    with tempfile.TemporaryDirectory(prefix="firstlight-") if bar else nullcontext() as folder:
+        calls = (
+            joblib.delayed(_run_there)(
+                function, task, index, f"{folder}/{index}" if folder else None, os.getpid()
+            )
+            for index, task in enumerate(tasks)
+        )
+        parallel = joblib.Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
+        with _polling(bar, Path(folder)) if bar and folder else nullcontext():
+            for index, outcome, seconds in parallel(calls):
+                _worker_seconds += seconds
+                yield index, outcome
+
+
+def _on_cluster(
+    cluster: "Cluster", function: Callable[[Task], Outcome], tasks: Sequence[Task], bar: Bar | None
+) -> Iterator[tuple[int, Outcome]]:
+    global _worker_seconds
+    fractions: dict[int, float] = {}
+
+    def listen(index: int, done: float, note: str) -> None:
+        fractions[index] = max(done, fractions.get(index, 0.0))
+        if bar is not None:
+            bar.update(completed=sum(list(fractions.values())), note=note)
+
+    for index, finished in cluster.run(function, tasks, run=_run_timed, listen=listen if bar else None):
+        for run in finished.runs:
+            run.write()
+        outcome = finished.outcome
+        if finished.is_stored:  # on this machine: the same function finds it here
+            with single_thread():
+                outcome = function(tasks[index])
+        _worker_seconds += finished.seconds
+        listen(index, 1.0, "")
+        yield index, outcome
 
 
 @contextmanager
-def on_cluster(address: str | None) -> Iterator[None]:
-    """Send the tasks of the block to a Dask cluster, such as ``tcp://scheduler:8786``; None runs them here."""
+def on_cluster(address: str | None) -> Iterator[int | None]:
+    """Send the tasks of the block to a Dask cluster, and yield the number of its workers; None runs them here.
+
+    Parameters
+    ----------
+    address : str or None
+        ``tcp://host:port`` or ``tls://host:port`` of a scheduler, the path of its scheduler file, or ``local:N`` for N
+        worker processes of this machine.
+
+    Notes
+    -----
+    Each worker is one process that runs one task at a time on one thread, so outcomes have the same bits as here.
+    A worker with another firstlight, torch or Python is refused, one with another processor is reported.
+    """
+    global _cluster
     if address is None:
-        yield
+        yield None
         return
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise InvalidInput("A cluster needs Dask: `pip install firstlight[cluster]`.") from error
-    try:
-        client = Client(address, timeout=10)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"No Dask scheduler answers at {address!r} ({error}).") from error
-    with client, joblib.parallel_config(backend="dask"):
-        yield
+    from firstlight.core.cluster.connection import connected
+
+    with connected(address) as cluster:
+        before, _cluster = _cluster, cluster
+        try:
+            yield cluster.cores
+        finally:
+            _cluster = before
+
+
+def cluster_cores() -> int | None:
+    """Number of workers of the cluster that takes the tasks; None if they run on this machine."""
+    return None if _cluster is None else _cluster.cores
 
 
 def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: Bar) -> Outcome:
@@ -143,12 +212,20 @@ def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: 
     return outcome
 
 
-def _run_there(
-    function: Callable[[Task], Outcome], task: Task, heartbeat: str | None, parent: int | None
+def _run_timed(
+    function: Callable[[Task], Outcome], task: Task, report: Callable[[float, str], None]
 ) -> tuple[Outcome, float]:
-    if parent is not None:
-        _end_with(parent)
-    last, start = 0.0, cpu_seconds()
+    start = cpu_seconds()
+    with _reporting(report), single_thread():
+        outcome = function(task)
+    return outcome, cpu_seconds() - start
+
+
+def _run_there(
+    function: Callable[[Task], Outcome], task: Task, index: int, heartbeat: str | None, parent: int
+) -> tuple[int, Outcome, float]:
+    _end_with(parent)
+    last = 0.0
 
     def beat(done: float, note: str) -> None:
         nonlocal last
@@ -156,11 +233,10 @@ def _run_there(
             last = now
             Path(heartbeat).write_text(f"{done:.4f} {note}")
 
-    with _reporting(beat), single_thread():
-        outcome = function(task)
+    outcome, seconds = _run_timed(function, task, beat)
     if heartbeat:
         Path(heartbeat).write_text("1")
-    return outcome, cpu_seconds() - start
+    return index, outcome, seconds
 
 
 _watched_parents: set[int] = set()

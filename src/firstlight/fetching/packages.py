@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from firstlight.core.cluster.worker import may_fetch
 from firstlight.core.errors import DataUnavailable
 from firstlight.core.files import sha256_of
 from firstlight.core.progress import progress
@@ -158,6 +159,7 @@ def debian_files(package: str, *, size: int) -> Iterator[Path]:
 @contextmanager
 def torchvision_files(name: str, downloads: tuple[dict[str, Any], ...]) -> Iterator[Path]:
     """Yield a temporary folder into which torchvision downloaded its own (MD5-checked) files."""
+    _demand_permission()
     if importlib.util.find_spec("torchvision") is None:
         raise DataUnavailable("torchvision is not installed")
     with tempfile.TemporaryDirectory(prefix="firstlight-") as folder:
@@ -188,6 +190,7 @@ def run_watched(command: list[str], *, folder: Path, label: str, total: float | 
 
     A command that writes nothing for three minutes is ended.
     """
+    _demand_permission()
     program = Path(command[0]).name
     with (
         tempfile.TemporaryFile() as errors,
@@ -218,6 +221,15 @@ def run_watched(command: list[str], *, folder: Path, label: str, total: float | 
         said = errors.read().decode(errors="replace")
     if process.returncode != 0:
         raise DataUnavailable(f"{program} failed with code {process.returncode} ({_first_line(said)})")
+
+
+def _demand_permission() -> None:
+    """Keep a hundred workers of a cluster from fetching the same file a hundred times, unasked."""
+    if not may_fetch():
+        raise DataUnavailable(
+            "workers of a cluster fetch nothing by themselves; share the folder FIRSTLIGHT_DATA with them, run "
+            "`firstlight data get` there, or start them with FIRSTLIGHT_WORKERS_FETCH=yes"
+        )
 
 
 def _size_of(folder: Path) -> int:

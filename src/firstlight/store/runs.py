@@ -13,7 +13,8 @@ from typing import Any
 
 from torch import Tensor
 
-from firstlight.core.environment import code_commit, environment, user_folder
+from firstlight.core.cluster.worker import hand_over, is_worker, leave_to_client, runs_folder
+from firstlight.core.environment import code_commit, environment
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.core.files import (
     canonical_json,
@@ -86,12 +87,15 @@ class Store:
     """
 
     def __init__(self, root: Path | None = None) -> None:
-        self.root = root or user_folder("FIRSTLIGHT_RUNS", leaf="runs")
+        self.root = root or runs_folder()
         if self.root not in _swept:
             _swept.add(self.root)
             sweep(self.root, [".*.part"])
             sweep(self.root / ".scratch", ["*.lock"])
             sweep(Path(tempfile.gettempdir()), ["firstlight-*"])
+
+    def __reduce__(self) -> tuple[Callable[[Path, bool], "Store"], tuple[Path, bool]]:
+        return _received, (self.root, self.root == runs_folder())
 
     def __contains__(self, spec: RunSpec) -> bool:
         return (self.root / spec.id).exists()
@@ -105,6 +109,7 @@ class Store:
         """
         if spec in self:
             return self._reused(spec.id)
+        leave_to_client(spec.id)
         scratch = self.root / ".scratch" / spec.id
         with clear_disk_errors(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
@@ -120,11 +125,13 @@ class Store:
                     cpu_seconds=cpu_seconds() - cpu,
                 )
             shutil.rmtree(scratch, ignore_errors=True)
+        hand_over(self.root / spec.id)
         return self.load(spec.id)
 
     def _reused(self, id: str) -> Run:
         """Load a finished run and add its cost to the computation that asks for it, once."""
         run = self.load(id)
+        hand_over(self.root / id)
         if id not in _credited:
             _credited.add(id)
             credit_cpu(run.cpu_seconds)
@@ -222,6 +229,11 @@ class Store:
             else:  # not written by us, but listed as damaged
                 (self.root / id).unlink()
         return id
+
+
+def _received(root: Path, is_usual: bool) -> Store:
+    """Open a store that came from another process; a worker of a cluster has its own usual folder."""
+    return Store(None if is_usual and is_worker() else root)
 
 
 def _run(folder: Path, body: dict[str, Any], arrays: dict[str, Tensor]) -> Run:

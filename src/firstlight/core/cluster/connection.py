@@ -1,0 +1,105 @@
+"""How a cluster is named, and the connection to it."""
+
+import importlib
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from firstlight.core.cluster import client as cluster_client
+from firstlight.core.cluster.client import Cluster, words
+from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import read_json
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Cluster]:
+    """Connect to a cluster for the block.
+
+    Parameters
+    ----------
+    address : str
+        ``tcp://host:port`` or ``tls://host:port`` of a Dask scheduler, the path of a scheduler file, or ``local:N``
+        for N worker processes of this machine that end with the block.
+    """
+    distributed = _dask()
+    with ExitStack() as stack:
+        stack.enter_context(_quiet())
+        target = _target(address, stack, distributed)
+        seconds, alone = cluster_client.CONNECT_SECONDS, cluster_client.ALONE_SECONDS
+        try:
+            client = distributed.Client(target, timeout=seconds, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise InvalidInput(
+                f"`cluster` must name a running Dask scheduler; none answers at {address!r} ({words(error)})."
+            ) from error
+        stack.callback(_close, client)
+        try:
+            client.wait_for_workers(1, timeout=alone)
+        except TimeoutError as error:
+            raise InvalidInput(
+                f"`cluster` must have workers; {address!r} has had none for {alone:g} s. Start some with "
+                "`dask worker ADDRESS --nthreads 1`."
+            ) from error
+        yield Cluster(client, address)
+
+
+def _dask() -> Any:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError as error:
+        raise InvalidInput("A cluster needs Dask: `pip install firstlight[cluster]`.") from error
+
+
+def _target(address: str, stack: ExitStack, distributed: Any) -> Any:
+    """What Dask's client connects to."""
+    kind, _, rest = address.partition(":")
+    if kind == "local" and rest.isdigit() and int(rest) > 0:
+        return stack.enter_context(_local_cluster(int(rest), distributed))
+    if kind in ("tcp", "tls") and rest.startswith("//") and rest.rpartition(":")[2].isdigit():
+        return address
+    if Path(address).is_file():
+        described = read_json(Path(address))
+        if isinstance(described, dict) and isinstance(described.get("address"), str):
+            return described["address"]
+        raise InvalidInput(f"`cluster` must name a scheduler file that Dask wrote; {address} has no address.")
+    raise InvalidInput(
+        "`cluster` must be the address of a Dask scheduler such as tcp://host:8786, the path of its scheduler file, "
+        f"or local:N for N processes of this machine; got {address!r}."
+    )
+
+
+def _local_cluster(n: int, distributed: Any) -> Any:
+    # without an address of their own Dask's status pages would listen on every network of the machine
+    pages = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    return distributed.LocalCluster(
+        n_workers=n,
+        threads_per_worker=1,
+        processes=True,
+        host="127.0.0.1",
+        memory_limit=0,
+        scheduler_kwargs=pages,
+        worker_dashboard_address="127.0.0.1:0",
+        silence_logs=logging.CRITICAL + 1,
+    )
+
+
+def _close(client: Any) -> None:
+    with suppress(Exception):  # the scheduler may be gone
+        client.close(timeout=2)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Dask's log off the terminal: its troubles end in one line of ours."""
+    ours = ("distributed", "tornado", "asyncio")
+    names = {name for name in logging.root.manager.loggerDict if name.split(".")[0] in ours}.union(ours)
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
