@@ -33,6 +33,8 @@ from firstlight.insights.inspection import (
     Inspection,
     inspect,
 )
+from firstlight.insights.label_check import check_labels
+from firstlight.insights.label_result import LabelCheck
 from firstlight.insights.order_report import (
     OrderReport,
     Shown,
@@ -55,11 +57,13 @@ __all__ = [
     "IdentityRun",
     "IdentityTask",
     "Inspection",
+    "LabelCheck",
     "Movement",
     "OrderReport",
     "ProfileExplanation",
     "RegimeResult",
     "Shown",
+    "check_labels",
     "early_stopping_by_band",
     "explain_profile",
     "failures",
