@@ -101,3 +101,21 @@ def critical_frequency(z, v, reading):
     if reading == "first":
         return right.index(True)
     return next(j for j in range(10) if all(right[j:]))
+
+
+def neighbour_shares(features, labels, n_classes, k):
+    """Share of each class among the k nearest other points by the angle of the centred features."""
+    mean = [sum(column) / len(features) for column in zip(*features.tolist(), strict=True)]
+    points = [[a - b for a, b in zip(row, mean, strict=True)] for row in features.tolist()]
+
+    def cosine(a, b):
+        return sum(u * v for u, v in zip(a, b, strict=True)) / math.sqrt(
+            sum(u * u for u in a) * sum(v * v for v in b)
+        )
+
+    shares = []
+    for i, point in enumerate(points):
+        others = sorted((-cosine(point, other), j) for j, other in enumerate(points) if j != i)
+        nearest = [int(labels[j]) for _, j in others[:k]]
+        shares.append([nearest.count(c) / k for c in range(n_classes)])
+    return torch.tensor(shares, dtype=torch.float64)

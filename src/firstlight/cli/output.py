@@ -62,13 +62,13 @@ def _print_plain(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def page_file(output: Path) -> None:
-    """Refuse a path at which no page can be written, before anything is computed."""
+def page_file(output: Path, *, flag: str = "--output") -> None:
+    """Refuse a path at which no file can be written, before anything is computed."""
     from firstlight.core.errors import InvalidInput
     from firstlight.core.files import file_to_write
 
     if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InvalidInput(f"--output must name a file in a folder that exists; got {output}.")
+        raise InvalidInput(f"{flag} must name a file in a folder that exists; got {output}.")
     file_to_write(output)
 
 

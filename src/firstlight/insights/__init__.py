@@ -37,6 +37,8 @@ from firstlight.insights.inspection import (
     Inspection,
     inspect,
 )
+from firstlight.insights.label_check import check_labels
+from firstlight.insights.label_result import LabelCheck
 from firstlight.insights.learning_curve import learning_curve
 from firstlight.insights.order_report import (
     OrderReport,
@@ -61,11 +63,13 @@ __all__ = [
     "IdentityRun",
     "IdentityTask",
     "Inspection",
+    "LabelCheck",
     "Movement",
     "OrderReport",
     "ProfileExplanation",
     "RegimeResult",
     "Shown",
+    "check_labels",
     "early_stopping_by_band",
     "explain_profile",
     "failures",

@@ -143,10 +143,10 @@ def order_report(
         scores=scores,
         accuracy=torch.cat([e.up_to(min(h.n_epochs for h in ensembles)).accuracy for e in ensembles]),
         constancy=_constancy(ensembles, seed=seed),
-        earliest=_shown(scores.argsort(descending=True, stable=True)[:n_shown], data),
-        latest=_shown(scores.argsort(stable=True)[:n_shown], data),
+        earliest=shown_images(scores.argsort(descending=True, stable=True)[:n_shown], data),
+        latest=shown_images(scores.argsort(stable=True)[:n_shown], data),
         suspicion=suspicion,
-        suspects=_shown(suspicion.argsort(descending=True, stable=True)[:n_shown], data),
+        suspects=shown_images(suspicion.argsort(descending=True, stable=True)[:n_shown], data),
         correlations=_correlations(scores, data, features, k=k, ridge=ridge, seed=seed),
     )
 
@@ -266,7 +266,8 @@ def _mean_margin(data: ImageData) -> Float[Tensor, " n"]:
     return torch.where(others.isfinite(), others - mine, 0.0)
 
 
-def _shown(index: Tensor, data: ImageData) -> Shown:
+def shown_images(index: Int[Tensor, " n"], data: ImageData) -> Shown:
+    """Some images of `data` with pixels in [0, 1], whatever their scale."""
     low, high = torch.aminmax(data.x)
     pixels = data.x[index].float()
     if low < 0 or high > 1:  # normalised or whitened images: each picture on its own scale

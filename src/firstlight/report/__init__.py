@@ -6,6 +6,7 @@ from firstlight.report.identity import (
     identity_sections,
 )
 from firstlight.report.inspect import inspection_page
+from firstlight.report.labels import write_labels_page
 from firstlight.report.order import order_sections
 from firstlight.report.page import (
     Answer,
@@ -33,5 +34,6 @@ __all__ = [
     "render",
     "runs_page",
     "tour_page",
+    "write_labels_page",
     "write_page",
 ]

@@ -294,7 +294,7 @@ class AccessibilityRecorder:
 
     def _hits(self, outputs: Any, index: Tensor) -> np.ndarray:
         """Which outputs are right; margins and error norms are added to their means on the way."""
-        scores = class_scores(outputs, len(index)).cpu()
+        scores = class_scores(outputs, len(index)).detach().cpu()
         if self._largest >= scores.shape[1]:
             raise InvalidInput(
                 f"labels must be smaller than the number of outputs, {scores.shape[1]}; the largest is "

@@ -31,7 +31,7 @@ def class_scores(outputs: Any, n_rows: int) -> Float[Tensor, "b k"]:
     >>> class_scores({"logits": torch.tensor([[2.0]])}, 1)
     tensor([[0., 2.]])
     """
-    tensor = _tensor_of(outputs).detach()
+    tensor = _tensor_of(outputs)
     if tensor.ndim == 0 or len(tensor) != n_rows:
         raise InvalidInput(
             f"the network must return one row per example, {n_rows}; it returned {tuple(tensor.shape)}."

@@ -155,4 +155,19 @@
   };
   filter?.addEventListener("input", choose);
   filter?.addEventListener("submit", (event) => event.preventDefault());
+
+  // Doubtful labels, by the class they carry and the class that fits better.
+  const form = document.getElementById("choose");
+  form?.addEventListener("input", () => {
+    const wanted = Object.fromEntries(new FormData(form));
+    const words = wanted.words.toLowerCase();
+    let count = 0;
+    all(".suspect").forEach((card) => {
+      card.hidden = (wanted.label && card.dataset.label !== wanted.label)
+        || (wanted.likely && card.dataset.likely !== wanted.likely) || !card.textContent.toLowerCase().includes(words);
+      count += card.hidden ? 0 : 1;
+    });
+    form.querySelector("output").textContent = count === 1 ? "1 image" : `${count} images`;
+  });
+  form?.addEventListener("submit", (event) => event.preventDefault());
 })();

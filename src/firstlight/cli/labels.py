@@ -1,0 +1,94 @@
+"""`firstlight labels`: which labels look wrong."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from firstlight.cli.arguments import AS_THEY_ARE, FolderOptions, Page, Seed, Static
+from firstlight.cli.output import page_file, seconds_of, wrote
+from firstlight.core.terminal import visible
+
+if TYPE_CHECKING:
+    from firstlight.data import ImageData
+
+# what the library calls arguments whose flags have other names
+FLAGS = {"data": "DATA", "source": "DATA", "images": "DATA"}
+
+
+def labels(
+    data: str,
+    /,
+    *,
+    model: str | None = None,
+    record: Path | None = None,
+    budget: str | None = None,
+    split: str = "train",
+    n: int | None = None,
+    top: int = 60,
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    output: Page = Path("labels.html"),
+    csv: Annotated[Path | None, Parameter(name="--csv")] = None,
+    static: Static = False,
+) -> None:
+    """Find labels that look wrong, and write a page to look through and a CSV.
+
+    Four networks are trained, each on one half of the images. A label is suspicious if networks give it rarely, if
+    those that did not train on the image give it little probability, and if similar images have other labels. Some
+    labels are changed on purpose first, to measure how many errors are found.
+
+    Parameters
+    ----------
+    data
+        A folder of class folders, the name of a data set, an npz file, an archive, or a CSV with the columns file and
+        label.
+    model
+        Network to train: the name of an architecture, or code of yours as module:function that builds one with an
+        output per class. By default a small convolutional network.
+    record
+        CSV that an AccessibilityRecorder wrote in a training of your own on these images; no network is trained.
+    budget
+        Time limit of the training, such as 90s, 10m or 1h; there are fewer epochs if it is short.
+    split
+        Images to check: train or test. A folder without splits counts as train.
+    n
+        Number of images to check, drawn evenly over the classes; by default all.
+    top
+        Largest number of images on the page.
+    csv
+        File to write the table to; by default beside the page.
+    """
+    from firstlight.core.errors import InvalidInput
+    from firstlight.insights.label_check import check_labels
+    from firstlight.insights.label_record import check_record
+    from firstlight.report.labels import labels_sentences, write_labels_page
+
+    table = csv or output.with_suffix(".csv")
+    page_file(output)
+    page_file(table, flag="--csv")
+    if table == output:
+        raise InvalidInput(f"--csv must differ from --output; got {output} for both.")
+    if record is not None and (model is not None or budget is not None or n is not None):
+        raise InvalidInput("--record replaces training: leave out --model, --budget and --n.")
+    seconds = None if budget is None else seconds_of(budget)
+    images = _images(data, split, n, seed, folder)
+    check = (
+        check_labels(images, model, budget=seconds, top=top, seed=seed)
+        if record is None
+        else check_record(images, record, top=top)
+    )
+    for sentence in labels_sentences(check):
+        print(visible(sentence), file=sys.stderr)
+    print(f"Wrote {visible(str(check.write_csv(table)))}.")
+    wrote(write_labels_page(check, output, static=static))
+
+
+def _images(data: str, split: str, n: int | None, seed: int, folder: FolderOptions) -> "ImageData":
+    from firstlight.data import load
+    from firstlight.data.label_table import load_label_table
+
+    if Path(data).suffix.lower() == ".csv":
+        return load_label_table(data, n=n, seed=seed, **folder.options)
+    return load(data, split, n=n, seed=seed, **folder.options)

@@ -1,0 +1,78 @@
+"""A CSV of files and labels: the form in which annotators hand over their work."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from firstlight.core.errors import InvalidInput
+from firstlight.core.foreign import demand_regular, guarded
+from firstlight.data.conversion import as_images
+from firstlight.data.images import ImageData
+
+_FILE_NAMES = ("file", "filename", "file_name", "path", "image")
+_LABEL_NAMES = ("label", "class", "target")
+
+
+def load_label_table(path: str | Path, **options: Any) -> ImageData:
+    """Read the images that a CSV names, with the labels it gives them.
+
+    Parameters
+    ----------
+    path : str or Path
+        A CSV with a header that names a column ``file`` (or ``filename``, ``path``, ``image``) and a column
+        ``label`` (or ``class``, ``target``); others are ignored. Relative files start from its folder.
+    **options
+        `n`, `seed`, `size`, `crop`, `channels` and `skip_broken` of :func:`firstlight.data.as_images`.
+
+    Returns
+    -------
+    ImageData
+        Classes in alphabetical order; the files as they are written in the table.
+    """
+    table = Path(path).expanduser()
+    names, labels = _columns(table)
+    files = [table.parent / Path(name).expanduser() for name in names]
+    for line, file in enumerate(files, 2):
+        if not file.is_file():
+            raise InvalidInput(
+                f"{table}, line {line}: there is no file {file}. Files start from {table.parent}."
+            )
+    images = as_images(files, labels, **options)
+    written = dict(zip(map(str, files), names, strict=True))
+    order = {str(file): i for i, file in enumerate(files)}
+
+    return images.replace(
+        files=tuple(written[file] for file in images.files),
+        positions=torch.tensor([order[file] for file in images.files]),
+        meta={"name": table.name},
+    )
+
+
+def _columns(table: Path) -> tuple[list[str], list[str]]:
+    """Files and labels of a table, every row complete."""
+    with guarded(table, "a CSV of files and labels"):
+        with demand_regular(table).open(newline="", encoding="utf-8-sig") as opened:
+            rows = list(csv.reader(opened, strict=True))
+        header = [name.strip().lower() for name in rows[0]] if rows else []
+        file = next((header.index(name) for name in _FILE_NAMES if name in header), None)
+        label = next((header.index(name) for name in _LABEL_NAMES if name in header), None)
+        if file is None or label is None:
+            raise InvalidInput(
+                f"{table} must begin with a header that names the columns file and label; it begins with "
+                f"{','.join(rows[0])[:80] if rows else 'nothing'!r}."
+            )
+        names, labels = [], []
+        for line, row in enumerate(rows[1:], 2):
+            if not row:
+                continue
+            if len(row) <= max(file, label) or not row[file].strip() or not row[label].strip():
+                raise InvalidInput(
+                    f"{table}, line {line}: a row must hold a file and a label; got {','.join(row)[:80]!r}."
+                )
+            names.append(row[file].strip())
+            labels.append(row[label].strip())
+        if not names:
+            raise InvalidInput(f"{table} must hold at least one row below its header; it holds none.")
+        return names, labels
