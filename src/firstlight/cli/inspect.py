@@ -151,14 +151,11 @@ def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool)
 
 def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> None:
     """Print findings for machines, and end with 1 if a condition holds."""
-    import math
-
     from firstlight.insights import failures, finding_numbers
 
     if json:
-        numbers = finding_numbers(inspection).items()
-        shown = {name: value if math.isfinite(value) else None for name, value in numbers}
-        print_json({"model": inspection.name, **shown, "layers_not_measured": inspection.ansatz.skipped})
+        numbers = finding_numbers(inspection)
+        print_json({"model": inspection.name, **numbers, "layers_not_measured": inspection.ansatz.skipped})
     lines = failures(inspection, conditions)
     for line in lines:
         print(f"firstlight: {line}", file=sys.stderr)

@@ -1,5 +1,6 @@
 """Questions that need a training, a theory and a measure together."""
 
+from firstlight.insights.comparison import compare
 from firstlight.insights.early_stopping import (
     EarlyStopping,
     early_stopping_by_band,
@@ -60,6 +61,7 @@ __all__ = [
     "ProfileExplanation",
     "RegimeResult",
     "Shown",
+    "compare",
     "early_stopping_by_band",
     "explain_profile",
     "failures",
