@@ -46,6 +46,7 @@ from firstlight.insights.regime import (
     RegimeResult,
     regime,
 )
+from firstlight.insights.watching import watch
 
 __all__ = [
     "EarlyStopping",
@@ -77,4 +78,5 @@ __all__ = [
     "run_identity_task",
     "run_identity_tasks",
     "separation",
+    "watch",
 ]
