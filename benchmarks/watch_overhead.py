@@ -2,8 +2,9 @@
 
     python benchmarks/watch_overhead.py [--n 4000] [--turns 5] [--arch small]
 
-Single epochs differ by more than the watcher costs, so the time inside it is given too. The order of the two changes from turn to turn, so that a machine that grows slower favours neither. The budget of the
-watcher is set in time, which is what a user waits for; this counts CPU seconds, so that other work does not disturb it.
+Single epochs differ by more than the watcher costs, so the time inside it is given too. The order of the two changes
+from turn to turn, so that a machine that grows slower favours neither. The budget of the watcher is set in time, which
+is what a user waits for; this counts CPU seconds, so that other work does not disturb it.
 """
 
 import argparse

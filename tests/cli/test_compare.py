@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 
 from firstlight import models
 from firstlight.cli.main import main
+from firstlight.cli.report import report
 
 
 def write(path, seed=0):
@@ -72,3 +73,16 @@ def test_too_few_checkpoints_are_one_clear_line(folder, monkeypatch, capsys, bro
     assert code == 2
     assert err.count("\n") == 1
     assert ("None of the 3 models could be measured" if broken == "all" else "at least 2 checkpoints") in err
+
+
+def test_the_page_is_written_again_from_the_stored_run(folder, monkeypatch, capsys):
+    code, _, err = run(monkeypatch, capsys, folder, "--static")
+    assert code == 0, err
+    id = err.split("`firstlight report ")[1].split("`")[0]
+    for file in folder.glob("*.safetensors"):
+        file.unlink()  # nothing is measured again
+    report(id, output=folder.parent / "again.html", static=True)
+    first, again = ((folder.parent / name).read_text() for name in ("compare.html", "again.html"))
+    figures = [page.count('<svg class="figure"') for page in (first, again)]
+    assert figures[0] == figures[1] > 5
+    assert "3 models side by side" in again

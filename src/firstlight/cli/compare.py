@@ -4,7 +4,7 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -19,6 +19,7 @@ from firstlight.cli.arguments import (
     Static,
     Switch,
 )
+from firstlight.cli.keeping import measure_and_keep
 from firstlight.cli.output import page_file, print_json, wrote
 
 if TYPE_CHECKING:
@@ -126,14 +127,22 @@ def compare(
         for (name, path), kind in zip(files.items(), architectures, strict=True)
     }
     before = None if initial is None else loaded(initial, architectures[0])
-    comparison = compared(
-        models,
-        images.scaled(**expected_scaling(next(iter(files.values())), mean=mean, std=std), bgr=bgr),
-        initial=before,
-        n_images=n,
-        output_part=index_or_key(model_output),
-        with_regime=regime,
-        seed=seed,
+    scaled = images.scaled(**expected_scaling(next(iter(files.values())), mean=mean, std=std), bgr=bgr)
+    settings: dict[str, Any] = {
+        "n_images": n,
+        "output_part": index_or_key(model_output),
+        "with_regime": regime,
+        "seed": seed,
+    }
+    comparison = measure_and_keep(
+        "compare",
+        {
+            **settings,
+            "checkpoints": list(files.values()),
+            "initial": None if initial is None else str(initial),
+        },
+        lambda: compared(models, scaled, initial=before, **settings),
+        data=scaled.fingerprint,
     )
     _tell(comparison, output, static=static, json=json)
 

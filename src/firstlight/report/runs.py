@@ -196,5 +196,6 @@ KINDS: dict[type, Callable[[Any], Page]] = {
     Inspection: inspection_page,
     Comparison: comparison_page,
     LearnedKernel: rfm_page,
+    IdentityTour: identity_page,
     Trained: _trained_page,
 }
