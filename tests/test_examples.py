@@ -1,12 +1,14 @@
 """Every example runs as a user would run it: a script, in a folder of its own."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from firstlight.cli.main import app
 from limits import COMMAND
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
@@ -38,3 +40,14 @@ def test_an_example_opens_with_a_title_for_the_gallery(example):
     assert opening[0] == '"""'
     assert set(opening[2]) == {"="}
     assert len(opening[2]) >= len(opening[1])
+
+
+def test_the_example_workflow_names_flags_and_findings_that_exist():
+    from firstlight.insights.findings import parsed_condition
+
+    text = (Path(__file__).parents[1] / "examples" / "inspect-model.yml").read_text(encoding="utf-8")
+    command = text.split("firstlight inspect ")[1].split(" | tee")[0]
+    flags = {name for argument in app["inspect"].assemble_argument_collection() for name in argument.names}
+    assert set(re.findall(r"--[a-z-]+", command)) <= flags
+    conditions = re.findall(r"--fail-on '([^']+)'", command)
+    assert [parsed_condition(condition)[0] for condition in conditions] == ["dead", "unmeasured"]

@@ -7,7 +7,7 @@ from firstlight.core.version import __version__
 
 if TYPE_CHECKING:
     from firstlight.data import ImageData, load
-    from firstlight.insights import Inspection, explain_profile, inspect, regime
+    from firstlight.insights import Inspection, compare, explain_profile, inspect, regime, watch
     from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
     from firstlight.measures.first_layer import profile
     from firstlight.measures.linearized import ntk_gram
@@ -20,6 +20,7 @@ __all__ = [
     "__version__",
     "ansatz",
     "build",
+    "compare",
     "explain_profile",
     "feature_matrix",
     "inspect",
@@ -32,6 +33,7 @@ __all__ = [
     "patch_agop",
     "profile",
     "regime",
+    "watch",
     "write_page",
 ]
 
@@ -40,9 +42,11 @@ _WHERE = {
     "ImageData": "data",
     "load": "data",
     "Inspection": "insights",
+    "compare": "insights",
     "explain_profile": "insights",
     "inspect": "insights",
     "regime": "insights",
+    "watch": "insights",
     "ansatz": "measures.feature_ansatz",
     "feature_matrix": "measures.feature_ansatz",
     "ntk_gram": "measures.linearized",

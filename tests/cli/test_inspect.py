@@ -8,6 +8,7 @@ from safetensors.torch import save_file
 
 from firstlight import models
 from firstlight.cli.main import main
+from firstlight.cli.report import report
 
 
 @pytest.fixture
@@ -159,3 +160,29 @@ def test_wrong_channels_are_refused(weights, tmp_path, monkeypatch, capsys):
     )
     assert code == 2
     assert "cannot take images of shape 1x32x32" in err
+
+
+def test_a_stored_inspection_is_shown_again_and_measured_anew(weights, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    given = (weights, "--arch", "lenet", "--data", "photos", "--n", 4, "--device", "cpu")
+    ids = []
+    for _ in range(2):
+        code, _, err = run(monkeypatch, capsys, *given)
+        assert code == 0, err
+        ids.append(err.split("`firstlight report ")[1].split("`")[0])
+    assert ids[0] == ids[1]
+    weights.unlink()
+    report(ids[0], output=tmp_path / "again.html")
+    assert "What lenet has learned" in (tmp_path / "again.html").read_text()
+
+
+def test_a_folder_of_runs_that_cannot_be_written_costs_the_run_and_not_the_page(
+    weights, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path / "file" / "runs"))
+    code, _, err = run(monkeypatch, capsys, weights, "--arch", "lenet", "--data", "photos", "--n", 4)
+    assert code == 0, err
+    assert "the run is not kept" in err
+    assert (tmp_path / "inspect.html").exists()

@@ -1,9 +1,11 @@
 """`firstlight identity`: copy or memorise, by depth."""
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firstlight.cli.arguments import Page, Seed, Static, Switch, positive_numbers
+from firstlight.cli.keeping import measure_and_keep
 from firstlight.cli.output import page_file, print_table, wrote
 
 if TYPE_CHECKING:
@@ -101,7 +103,11 @@ def identity(
         write_page(identity_page(so_far), output, static=static)
         print(f"{output}: {len(so_far.runs)} of {so_far.planned} networks")
 
-    tour = run_identity_tour(task, depths=layers, seeds=seeds, store=Store(), listen=listen)
+    tour = measure_and_keep(
+        "identity",
+        {**dataclasses.asdict(task), "depths": layers, "seeds": seeds},
+        lambda: run_identity_tour(task, depths=layers, seeds=seeds, store=Store(), listen=listen),
+    )
     columns = ("network", "behaviour", "to input", "to training image", "training")
     print_table(task.words, columns, [_row(run) for run in tour.runs])
     if bisect:

@@ -3,11 +3,12 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Numbers, Page, Seed, Static, Switch
+from firstlight.cli.keeping import fingerprint_of, measure_and_keep
 from firstlight.cli.output import page_file, print_json, wrote
 
 if TYPE_CHECKING:
@@ -116,18 +117,26 @@ def inspect(
         options=named_values(option),
         entry=entry,
     )
-    model = load_from(checkpoint)
-    before = None if initial is None else load_from(initial)
-    inspection = inspected(
-        model.to(place),
-        images.scaled(**expected_scaling(checkpoint, mean=mean, std=std), bgr=bgr),
-        initial=None if before is None else before.to(place),
-        n_images=n,
-        fast=fast,
-        output_part=index_or_key(model_output),
-        output_sum="exact" if exact else "auto",
-        seed=seed,
-        name=arch or factory or checkpoint,
+    model = load_from(checkpoint).to(place)
+    before = None if initial is None else load_from(initial).to(place)
+    scaled = images.scaled(**expected_scaling(checkpoint, mean=mean, std=std), bgr=bgr)
+    settings: dict[str, Any] = {
+        "n_images": n,
+        "fast": fast,
+        "output_part": index_or_key(model_output),
+        "seed": seed,
+    }
+    settings |= {"output_sum": "exact" if exact else "auto", "name": arch or factory or checkpoint}
+    inspection = measure_and_keep(
+        "inspect",
+        {
+            **settings,
+            "data": data,
+            "checkpoint": checkpoint,
+            "initial": None if initial is None else str(initial),
+        },
+        lambda: inspected(model, scaled, initial=before, **settings),
+        data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
     )
     _write(inspection, output, static=static, quiet=json)
     _check(inspection, json=json, conditions=fail_on or [])
@@ -151,14 +160,11 @@ def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool)
 
 def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> None:
     """Print findings for machines, and end with 1 if a condition holds."""
-    import math
-
     from firstlight.insights import failures, finding_numbers
 
     if json:
-        numbers = finding_numbers(inspection).items()
-        shown = {name: value if math.isfinite(value) else None for name, value in numbers}
-        print_json({"model": inspection.name, **shown, "layers_not_measured": inspection.ansatz.skipped})
+        numbers = finding_numbers(inspection)
+        print_json({"model": inspection.name, **numbers, "layers_not_measured": inspection.ansatz.skipped})
     lines = failures(inspection, conditions)
     for line in lines:
         print(f"firstlight: {line}", file=sys.stderr)

@@ -27,6 +27,7 @@ for _name, _where, _help in (
     ("tour", "tour:tour", "Study a small network on real images and write one page about it."),
     ("inspect", "inspect:inspect", "Inspect a trained network of yours and write one page about it."),
     ("labels", "labels:labels", "Find labels that look wrong: a page to look through, and a CSV."),
+    ("compare", "compare:compare", "Compare checkpoints of a training, or several models, on one page."),
     ("train", "train:train", "Train a network and write its weights; an interrupted training resumes."),
     ("rfm", "rfm:app", "Learn the features of a convolutional kernel, and predict with it."),
     ("identity", "identity:identity", "Train networks of several depths to copy an image: copy or memorise?"),

@@ -1,6 +1,7 @@
 """Tables for people, JSON for programs."""
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,8 +86,16 @@ def announce_split(train: "ImageData", test: "ImageData") -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print JSON with stable order."""
-    print(visible(json.dumps(value, indent=1, ensure_ascii=False)))
+    """Print JSON with stable order; numbers that are not known (NaN) become null, for JSON has no other word."""
+    print(visible(json.dumps(_known(value), indent=1, ensure_ascii=False)))
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _known(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def in_flags(message: str, flags: Iterable[str], other_names: Mapping[str, str]) -> str:
@@ -139,8 +148,6 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("30m"), seconds_of("1.5h"), seconds_of("90")
     (1800.0, 5400.0, 90.0)
     """
-    import math
-
     from firstlight.core.errors import InvalidInput
 
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}

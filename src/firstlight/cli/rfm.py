@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from cyclopts import App
 
 from firstlight.cli.arguments import AS_THEY_ARE, AsJson, DataName, FolderOptions, Page, Seed, Static
+from firstlight.cli.keeping import measure_and_keep
 from firstlight.cli.output import announce_split, page_file, wrote
 
 if TYPE_CHECKING:
@@ -82,7 +83,12 @@ def rfm(
             numbers = f"validation error {done.error:.4f}, accuracy {done.accuracy:.1%}, ridge {done.ridge:g}"
             view.add(f"{labels} labels, round {done.number}", numbers)
 
-        learned = learn_kernel(train, test, photos, machine=machine, with_network=network, listen=listen)
+        learned = measure_and_keep(
+            "rfm",
+            {**machine.get_params(), "data": data, "network": network},
+            lambda: learn_kernel(train, test, photos, machine=machine, with_network=network, listen=listen),
+            data=f"{train.fingerprint} {test.fingerprint}",
+        )
     print(
         f"Test accuracy {learned.test:.1%} (round {learned.best}); plain kernel {learned.plain_test:.1%}. "
         f"Metric with shuffled labels: cosine {learned.cosine:.2f}."

@@ -7,6 +7,8 @@ from typing import Any
 
 from firstlight.core.result import Result
 
+MOST_NAMES = 12  # that are legible on an axis
+
 
 @dataclass(frozen=True, kw_only=True)
 class Frame(Result):
@@ -132,6 +134,32 @@ class Figure(Result):
         """
         added = {name: list(values) for name, values in columns.items()}
         return dataclasses.replace(self, table={**self.table, **added})
+
+    def with_names(self, names: Sequence[str], *, on_axis: bool = True) -> "Figure":
+        """Return curves whose points have names: under the pointer, in the table, and on the axis while there are few.
+
+        Parameters
+        ----------
+        names : sequence of str
+            What stands at each point of the horizontal axis, such as a layer.
+        on_axis : bool, default True
+            Put names on the axis if there are at most twelve; otherwise their places are numbered.
+
+        Examples
+        --------
+        >>> plot = {"data": [{"type": "scatter", "x": [1.0], "y": [2.0]}], "layout": {"xaxis": {"title": "layer"}}}
+        >>> Figure(plot=plot, title="t", alt="a", table={"layer": [1.0]}).with_names(["stem"]).table
+        {'name': ['stem'], 'layer': [1.0]}
+        """
+        data = [trace if "fill" in trace else {**trace, "text": list(names)} for trace in self.plot["data"]]
+        layout = self.plot["layout"]
+        places = next(trace["x"] for trace in data if "fill" not in trace)
+        every = -(-len(names) // MOST_NAMES)
+        words = names if on_axis and every == 1 else [f"{place:g}" for place in places]
+        ticks = {"tickvals": list(places)[::every], "ticktext": list(words)[::every]}
+        layout = {**layout, "xaxis": {**layout["xaxis"], **ticks}}
+        table = {"name": list(names), **self.table}
+        return dataclasses.replace(self, plot={**self.plot, "data": data, "layout": layout}, table=table)
 
     def _repr_html_(self) -> str:
         from firstlight.figures.svg import svg

@@ -72,8 +72,9 @@ def _said(trace: dict[str, Any], i: int) -> str:
     value, series = trace["y"][i], trace.get("name", "")
     if "text" not in trace:
         return f"{series}: {_number(value)} at {trace['x'][i]:g}"
-    ends = trace["range"]
-    shown = _with_range(value, value - (ends["down"][i] or 0.0), value + (ends["up"][i] or 0.0))
+    shown = _number(value)
+    if ends := trace.get("range"):
+        shown = _with_range(value, value - (ends["down"][i] or 0.0), value + (ends["up"][i] or 0.0))
     return f"{trace['text'][i]}, {series}: {shown}"
 
 

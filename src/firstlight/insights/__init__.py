@@ -1,5 +1,6 @@
 """Questions that need a training, a theory and a measure together."""
 
+from firstlight.insights.comparison import compare
 from firstlight.insights.early_stopping import (
     EarlyStopping,
     early_stopping_by_band,
@@ -52,6 +53,7 @@ from firstlight.insights.regime import (
     RegimeResult,
     regime,
 )
+from firstlight.insights.watching import watch
 
 __all__ = [
     "EarlyStopping",
@@ -70,6 +72,7 @@ __all__ = [
     "RegimeResult",
     "Shown",
     "check_labels",
+    "compare",
     "early_stopping_by_band",
     "explain_profile",
     "failures",
@@ -87,4 +90,5 @@ __all__ = [
     "run_identity_task",
     "run_identity_tasks",
     "separation",
+    "watch",
 ]

@@ -172,7 +172,7 @@ def inspect(
     for network in (model, model if initial is None else initial):
         demand_network(network)
     model, initial = unwrapped(model), None if initial is None else unwrapped(initial)
-    images = _chosen(tensor_or_images(data), n_images, fast, seed)
+    images = chosen_images(tensor_or_images(data), n_images, fast, seed)
     x = images.x if isinstance(images, ImageData) else images
     before = fresh_initial(model, seed=seed) if initial is None else initial
     trained, fresh = (
@@ -190,7 +190,7 @@ def inspect(
         for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
     )
     parameter = next(model.parameters())
-    movement, why_not = _regime(model, initial, images, output_part, fast, seed, show)
+    movement, why_not = regime_or_reason(model, initial, images, output_part, fast, seed, show)
     return Inspection(
         name=name or type(model).__name__,
         n_parameters=sum(p.numel() for p in model.parameters()),
@@ -198,9 +198,9 @@ def inspect(
         data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
         n_images=len(x),
         image_shape=tuple(x.shape[1:]),
-        accuracy=_accuracy(model, images, trained.n_outputs, output_part),
+        accuracy=accuracy_on(model, images, trained.n_outputs, output_part),
         chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else float("nan"),
-        profile=_profile(model, x.to(parameter.device, parameter.dtype), seed),
+        profile=profile_or_none(model, x.to(parameter.device, parameter.dtype), seed),
         ansatz=ansatz_from(trained, fresh, seed=seed),
         eigenvectors=_eigenvectors(trained.layers),
         maps=_maps(model, _views(trained.layers), x[:N_SHOWN]),
@@ -216,7 +216,10 @@ def inspect(
     )
 
 
-def _chosen(data: ImageData | Tensor, n_images: int | None, fast: bool, seed: int) -> ImageData | Tensor:
+def chosen_images(
+    data: ImageData | Tensor, n_images: int | None, fast: bool, seed: int
+) -> ImageData | Tensor:
+    """A sample of the images, smaller if they are large or if little time should be spent."""
     x = data.x if isinstance(data, ImageData) else data
     if x.ndim not in (3, 4, 5) or len(x) == 0:
         raise InvalidInput(
@@ -243,7 +246,9 @@ def _summaries(model: nn.Module, agops: PatchAgop) -> tuple[LayerSummary, ...]:
     )
 
 
-def _accuracy(model: nn.Module, images: ImageData | Tensor, n_outputs: int, output_part: OutputName) -> float:
+def accuracy_on(
+    model: nn.Module, images: ImageData | Tensor, n_outputs: int, output_part: OutputName
+) -> float:
     """Share of right answers, where outputs and classes correspond."""
     if not isinstance(images, ImageData) or output_part is not None or images.n_classes != n_outputs:
         return float("nan")
@@ -251,7 +256,7 @@ def _accuracy(model: nn.Module, images: ImageData | Tensor, n_outputs: int, outp
     return accuracy(model, images.replace(x=images.x.to(device), y=images.y.to(device)))
 
 
-def _regime(
+def regime_or_reason(
     model: nn.Module,
     initial: nn.Module | None,
     images: ImageData | Tensor,
@@ -279,7 +284,8 @@ def _regime(
         return None, str(error)
 
 
-def _profile(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
+def profile_or_none(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
+    """Energy profile of the first convolution, where there is one."""
     try:
         return profile(model, x, seed=seed)
     except InvalidInput:  # no layer over patches comes first

@@ -1,6 +1,7 @@
 """One HTML file from stored results; never trains."""
 
 from firstlight.report.ansatz import ansatz_sections
+from firstlight.report.compare import comparison_page
 from firstlight.report.identity import (
     identity_page,
     identity_sections,
@@ -26,6 +27,7 @@ __all__ = [
     "Panel",
     "Section",
     "ansatz_sections",
+    "comparison_page",
     "identity_page",
     "identity_sections",
     "inspection_page",

@@ -11,8 +11,10 @@ from firstlight.claims.ledger import entry_of
 from firstlight.core.result import brief, plain
 from firstlight.figures import Curve, Figure, curves, heatmap
 from firstlight.insights import Inspection
+from firstlight.insights.comparison import Comparison
 from firstlight.insights.identity_task import IdentityRun
 from firstlight.insights.rfm import LearnedKernel
+from firstlight.report.compare import comparison_page
 from firstlight.report.identity import identity_page
 from firstlight.report.inspect import inspection_page
 from firstlight.report.ledger import estimates_text
@@ -192,6 +194,8 @@ def _figure_of(name: str, value: torch.Tensor) -> Figure | None:
 KINDS: dict[type, Callable[[Any], Page]] = {
     Tour: tour_page,
     Inspection: inspection_page,
+    Comparison: comparison_page,
     LearnedKernel: rfm_page,
+    IdentityTour: identity_page,
     Trained: _trained_page,
 }
