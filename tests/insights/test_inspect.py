@@ -16,8 +16,9 @@ from firstlight.data import load
 from firstlight.insights import fresh_initial, inspect
 from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.report import Page, ansatz_sections, inspection_page, render
-from firstlight.tour import run_ansatz_tour
+from firstlight.report import Page, inspection_page, render
+from firstlight.report.ansatz import ansatz_sections
+from firstlight.tour.ansatz import run_ansatz_tour
 
 
 def network(seed=0, **options):

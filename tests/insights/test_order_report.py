@@ -13,8 +13,9 @@ from firstlight.insights import (
 from firstlight.maths import ranks
 from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
 from firstlight.models import ModelSpec
-from firstlight.report import Page, order_sections, render
-from firstlight.tour import run_order_tour
+from firstlight.report import Page, render
+from firstlight.report.order import order_sections
+from firstlight.tour.order import run_order_tour
 from firstlight.training import Recipe, train_ensemble
 from reference.data_files import write_class_folders
 

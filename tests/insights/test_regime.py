@@ -11,7 +11,8 @@ from firstlight import models, training
 from firstlight.core.errors import InvalidInput
 from firstlight.data import load
 from firstlight.insights import inspect, regime
-from firstlight.report import inspection_page, regime_figure, render
+from firstlight.report import inspection_page, render
+from firstlight.report.regime import regime_figure
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import torch
 
 from firstlight.core.errors import InvalidInput
 from firstlight.insights import IdentityTask
-from firstlight.report import identity_page, identity_sections, render
-from firstlight.report.identity import labelled_grid
-from firstlight.tour import run_identity_tour
+from firstlight.report import identity_page, render
+from firstlight.report.identity import identity_sections, labelled_grid
+from firstlight.tour.identity import run_identity_tour
 from limits import COMMAND
 
 TINY = IdentityTask(dataset="photos", image_size=7, width=4, kernel=3, steps=3, n_images=40)

@@ -14,7 +14,7 @@ from firstlight.models.spec import ModelSpec
 from firstlight.report import render, runs_page
 from firstlight.report.ledger import ledger_blocks, recorded_entries, render_ledger, write_ledger
 from firstlight.store import RunSpec, Store
-from firstlight.tour import run_identity_tour
+from firstlight.tour.identity import run_identity_tour
 from firstlight.training import Recipe, train_once
 
 HOSTILE = "<img src=x onerror=alert(1)>"

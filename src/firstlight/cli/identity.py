@@ -76,7 +76,7 @@ def identity(
     from firstlight.insights import IdentityTask, flip_point
     from firstlight.report import identity_page, write_page
     from firstlight.store import Store
-    from firstlight.tour import IdentityTour, run_identity_tour
+    from firstlight.tour.identity import IdentityTour, run_identity_tour
 
     layers = positive_numbers("depths", depths)
     page_file(output)

@@ -1,7 +1,6 @@
 """Architectures of the five papers, one file per family, and where their weights come from."""
 
-# building by name
-# the families; importing them fills the registry
+# building by name; importing the families fills the registry
 from firstlight.models import (
     alexnet,
     cnfa,
@@ -34,37 +33,29 @@ from firstlight.models.pretrained import PRETRAINED, expected_scaling, resnet50_
 from firstlight.models.spec import ModelSpec
 from firstlight.models.weights import WeightsMismatch, load_weights, save_weights
 
+FAMILIES = (
+    alexnet, cnfa, fully_connected, identity, lenet, linear_cnn, resnet, simplenet, small, st_vgg, two_layer, vgg
+)  # fmt: skip
+
 __all__ = [
     "PRETRAINED",
     "LinearizedModel",
     "ModelSpec",
     "WeightsMismatch",
-    "alexnet",
     "available",
     "build",
-    "cnfa",
     "expected_scaling",
-    "fully_connected",
-    "identity",
     "identity_cnn",
     "identity_fcn_linear",
     "identity_fcn_relu",
     "initialise",
-    "lenet",
-    "linear_cnn",
     "linearize",
     "load_model",
     "load_weights",
     "options",
     "parameter_count",
     "register_model",
-    "resnet",
     "resnet50_imagenet",
     "save_weights",
-    "simplenet",
-    "small",
-    "st_vgg",
-    "two_layer",
-    "vgg",
     "write_identity",
 ]

@@ -1,14 +1,9 @@
 """One HTML file from stored results; never trains."""
 
-from firstlight.report.ansatz import ansatz_sections
 from firstlight.report.compare import comparison_page
-from firstlight.report.identity import (
-    identity_page,
-    identity_sections,
-)
+from firstlight.report.identity import identity_page
 from firstlight.report.inspect import inspection_page
 from firstlight.report.labels import write_labels_page
-from firstlight.report.order import order_sections
 from firstlight.report.page import (
     Answer,
     Page,
@@ -17,7 +12,6 @@ from firstlight.report.page import (
     render,
     write_page,
 )
-from firstlight.report.regime import regime_figure
 from firstlight.report.runs import runs_page
 from firstlight.report.tour import tour_page
 
@@ -26,13 +20,9 @@ __all__ = [
     "Page",
     "Panel",
     "Section",
-    "ansatz_sections",
     "comparison_page",
     "identity_page",
-    "identity_sections",
     "inspection_page",
-    "order_sections",
-    "regime_figure",
     "render",
     "runs_page",
     "tour_page",

@@ -13,7 +13,7 @@ from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, 
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
 from firstlight.report.chance import beyond_chance, chance_of_ignoring_flat
 from firstlight.report.page import Answer, Panel, Section
-from firstlight.tour import AnsatzTour
+from firstlight.tour.ansatz import AnsatzTour
 
 FOLLOW = "Do the filters follow the gradients?"
 BLIND = 0.1  # share of a pattern along constant channels below which it ignores flat patches

@@ -9,7 +9,7 @@ from torch import Tensor
 from firstlight.figures import Curve, Figure, Sprite, curves, film, heatmap, picture_grid
 from firstlight.figures.pictures import sprite
 from firstlight.report.page import Answer, Panel, Section
-from firstlight.tour import FirstLayerTour
+from firstlight.tour.first_layer import FirstLayerTour
 
 LOOKS, WHY, GROWTH = (
     "What does the first layer look at?",

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
 from firstlight.report.page import Answer, Page, Panel, Section
-from firstlight.tour import IdentityTour
+from firstlight.tour.identity import IdentityTour
 
 PUBLISHED = (
     "Shallow convolutional networks copy, those of middle depth return contours, very deep ones answer with "

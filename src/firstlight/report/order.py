@@ -7,7 +7,7 @@ import torch
 from firstlight.figures import Curve, Figure, curves, heatmap, picture_grid
 from firstlight.insights.order_report import OrderReport, Shown
 from firstlight.report.page import Answer, Panel, Section
-from firstlight.tour import OrderTour
+from firstlight.tour.order import OrderTour
 
 FIRST_AND_LAST = "Which images are learned first, and which last?"
 AGREE = "Do networks agree on the order?"

@@ -22,7 +22,8 @@ from firstlight.report.page import Page, Panel, Section
 from firstlight.report.rfm import rfm_page
 from firstlight.report.tour import tour_page
 from firstlight.store import Run
-from firstlight.tour import IdentityTour, Tour
+from firstlight.tour import Tour
+from firstlight.tour.identity import IdentityTour
 from firstlight.training import Trained
 
 MOST_POINTS = 2000  # of an array that is drawn without knowing what it is

@@ -17,16 +17,13 @@ from firstlight.report.order import order_answers, order_sections
 from firstlight.report.page import Answer, Page, Panel, Section
 from firstlight.report.regime import regime_answers, regime_sections
 from firstlight.report.rfm import kernel_answers, kernel_sections
-from firstlight.tour import (
-    PARTS,
-    AnsatzTour,
-    FirstLayerTour,
-    IdentityTour,
-    ImagesTour,
-    OrderTour,
-    Tour,
-    TrainingTour,
-)
+from firstlight.tour import PARTS, Tour
+from firstlight.tour.ansatz import AnsatzTour
+from firstlight.tour.first_layer import FirstLayerTour
+from firstlight.tour.identity import IdentityTour
+from firstlight.tour.images import ImagesTour
+from firstlight.tour.order import OrderTour
+from firstlight.tour.training import TrainingTour
 
 
 @dataclass(frozen=True)
