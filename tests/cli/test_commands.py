@@ -35,6 +35,7 @@ def _own_folder(tmp_path, monkeypatch):
     [
         [],
         ["tour"],
+        ["labels"],
         ["train"],
         ["data"],
         ["data", "get"],

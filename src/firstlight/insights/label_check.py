@@ -199,11 +199,13 @@ def _most_wrong(wrong: Float[Tensor, " w"], others: Float[Tensor, " m"]) -> floa
     """Largest share of wrong labels among the others that their suspicion allows.
 
     If a share p of them looked like the wrong ones, at least p times the share of wrong ones above any
-    threshold would lie above it. The share of wrong ones is taken at the lower end of its range.
+    threshold would lie above it. The share of wrong ones is taken at the lower end of its range and that of
+    the others at the upper, for the smallest of many ratios errs downwards.
     """
     bounds = [1.0]
     for threshold in sorted(set(wrong.tolist())):
-        above = share_interval(int((wrong >= threshold).sum()), len(wrong)).low
-        if above > 0:
-            bounds.append(float((others >= threshold).double().mean()) / above)
+        lowest = share_interval(int((wrong >= threshold).sum()), len(wrong)).low
+        highest = share_interval(int((others >= threshold).sum()), len(others)).high
+        if lowest > 0:
+            bounds.append(highest / lowest)
     return min(bounds)
