@@ -5,7 +5,6 @@ the result independent of how many run side by side: sums over threads would cha
 """
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +17,13 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from firstlight.core.errors import InvalidInput
+from firstlight.core.files import scratch_folder
 from firstlight.core.progress import Bar, is_watched, progress
+from firstlight.core.workers import POLL_SECONDS, running, stopping_workers
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
-_POLL_SECONDS = 0.5
 _sink: Callable[[float, str], None] | None = None
 _worker_seconds = 0.0
 
@@ -100,18 +100,16 @@ def map_tasks(
     with progress(label, total=len(tasks), unit="done", show=watched) as bar:
         if jobs == 1:
             return [_run_here(function, task, index, bar) for index, task in enumerate(tasks)]
-        heard = watched and not elsewhere  # heartbeats are files, which another machine does not share
-        with tempfile.TemporaryDirectory(prefix="firstlight-") if heard else nullcontext() as folder:
+        # heartbeats, and the wish to stop, are files, which another machine does not share
+        with nullcontext() if elsewhere else scratch_folder() as folder:
             calls = (
-                joblib.delayed(_run_there)(
-                    function,
-                    task,
-                    f"{folder}/{index}" if folder else None,
-                    None if elsewhere else os.getpid(),
-                )
+                joblib.delayed(_run_there)(function, task, folder, index if watched else None, os.getpid())
                 for index, task in enumerate(tasks)
             )
-            with _polling(bar, Path(folder)) if folder else nullcontext():
+            with (
+                _polling(bar, folder) if folder and watched else nullcontext(),
+                stopping_workers(folder) if folder else nullcontext(),
+            ):
                 done: list[tuple[Outcome, float]] = joblib.Parallel(n_jobs=jobs, batch_size=1)(calls)
     global _worker_seconds
     _worker_seconds += sum(seconds for _, seconds in done)
@@ -144,40 +142,22 @@ def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: 
 
 
 def _run_there(
-    function: Callable[[Task], Outcome], task: Task, heartbeat: str | None, parent: int | None
+    function: Callable[[Task], Outcome], task: Task, folder: Path | None, index: int | None, parent: int
 ) -> tuple[Outcome, float]:
-    if parent is not None:
-        _end_with(parent)
+    heartbeat = None if folder is None or index is None else folder / str(index)
     last, start = 0.0, cpu_seconds()
 
     def beat(done: float, note: str) -> None:
         nonlocal last
-        if heartbeat and (now := time.monotonic()) - last > _POLL_SECONDS:
+        if heartbeat and (now := time.monotonic()) - last > POLL_SECONDS:
             last = now
-            Path(heartbeat).write_text(f"{done:.4f} {note}")
+            heartbeat.write_text(f"{done:.4f} {note}")
 
-    with _reporting(beat), single_thread():
+    with running(folder, parent) if folder else nullcontext(), _reporting(beat), single_thread():
         outcome = function(task)
     if heartbeat:
-        Path(heartbeat).write_text("1")
+        heartbeat.write_text("1")
     return outcome, cpu_seconds() - start
-
-
-_watched_parents: set[int] = set()
-
-
-def _end_with(parent: int) -> None:
-    """End this process soon after its parent, which may be killed without a chance to end it."""
-    if parent in _watched_parents or os.name == "nt":
-        return
-    _watched_parents.add(parent)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_POLL_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
@@ -196,8 +176,8 @@ def _polling(bar: Bar, folder: Path) -> Iterator[None]:
     finished = threading.Event()
 
     def poll() -> None:
-        while not finished.wait(_POLL_SECONDS):
-            beats = [_beat(file) for file in folder.iterdir()]
+        while not finished.wait(POLL_SECONDS):
+            beats = [_beat(file) for file in folder.iterdir() if file.name.isdigit()]
             notes = [note for done, note in beats if note and done < 1]
             bar.update(completed=sum(done for done, _ in beats), note="; ".join(notes[:3]))
 
