@@ -2,13 +2,24 @@ import errno
 import os
 import socket
 import stat
+import subprocess
+import tempfile
 import threading
 from pathlib import Path
 
 import pytest
 
+from firstlight.core import files
 from firstlight.core.errors import StoreProblem
-from firstlight.core.files import clear_disk_errors, locked, sha256_of, sweep, whole_file, whole_folder
+from firstlight.core.files import (
+    clear_disk_errors,
+    locked,
+    scratch_folder,
+    sha256_of,
+    sweep,
+    whole_file,
+    whole_folder,
+)
 
 
 def write_to_a_full_disk():
@@ -165,6 +176,32 @@ def test_old_leftovers_are_swept_and_the_rest_is_left(tmp_path):
     with locked(tmp_path / "held.lock"):
         sweep(tmp_path, [".*.part", "*.lock"])
     assert sorted(os.listdir(tmp_path)) == [".b.part", "held.lock", "kept", "new.lock"]
+
+
+def ended_process():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    return process.pid
+
+
+def test_what_a_killed_process_left_is_swept_by_the_next_that_writes_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    here, gone = files._machine(), ended_process()
+    kept = [f".a.{here}-{os.getpid()}-01234567.part", f".a.ffffff-{gone}-01234567.part", ".a.other.part"]
+    left = [f".a.{here}-{gone}-01234567.part", f"firstlight-{here}-{gone}-01234567-abc"]
+    for name in (*kept, *left):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "inner").touch()
+    write_text(tmp_path / "b")
+    assert sorted(os.listdir(tmp_path)) == sorted([*kept, "b"])
+
+
+def test_a_scratch_folder_goes_with_its_block(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with scratch_folder() as folder:
+        assert folder.is_dir()
+        assert not files._is_abandoned(folder.name)
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_lock_that_was_swept_while_one_waited_for_it_is_taken_anew(tmp_path):

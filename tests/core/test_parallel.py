@@ -86,7 +86,7 @@ ORPHANS = """
 import os, sys, time
 from firstlight.core.parallel import map_tasks
 def work(task):
-    print(os.getpid(), flush=True)
+    os.write(1, b"%d\\n" % os.getpid())
     time.sleep(3000)
 map_tasks(work, [0, 1], label="", n_jobs=2, show=False)
 """
@@ -102,6 +102,44 @@ def test_workers_end_when_their_parent_is_killed():
     while any(is_running(pid) for pid in workers):
         assert time.monotonic() < limit, "a worker outlives its parent"
         time.sleep(0.1)
+
+
+STOPPING = """
+import os, sys, time
+from firstlight.core.interrupts import Terminated, heed_termination, postponed_interrupts
+from firstlight.core.parallel import map_tasks
+from pathlib import Path
+def work(task):
+    with postponed_interrupts() as asked:
+        os.write(1, b"%d\\n" % os.getpid())
+        while asked() is None:
+            time.sleep(0.01)
+        Path(sys.argv[1], str(task)).touch()
+        asked()()
+heed_termination()
+try:
+    map_tasks(work, range(6), label="", n_jobs=2, show=False)
+except KeyboardInterrupt as stop:
+    sys.exit(143 if isinstance(stop, Terminated) else 130)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("to_all", [False, True])  # a terminal sends Ctrl-C to the workers too
+def test_workers_save_their_work_when_the_command_is_asked_to_stop(tmp_path, number, code, to_all):
+    command = [sys.executable, "-c", STOPPING, str(tmp_path)]
+    pipe = subprocess.PIPE
+    parent = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    if to_all:
+        os.killpg(parent.pid, number)
+    else:
+        parent.send_signal(number)
+    _, said = parent.communicate(timeout=COMMAND)
+    assert (parent.returncode, said) == (code, "")
+    assert sorted(os.listdir(tmp_path)) == ["0", "1"], "work was lost, or began after the signal"
+    assert not any(is_running(pid) for pid in workers)
 
 
 def is_running(pid):

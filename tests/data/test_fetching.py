@@ -1,7 +1,12 @@
 import dataclasses
+import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,9 +15,11 @@ import torch
 from firstlight.core.errors import DataUnavailable, InvalidInput
 from firstlight.core.files import sha256_of
 from firstlight.data import catalogue, load
+from firstlight.data.cache import demand_writable_cache
 from firstlight.data.sets import cifar10, fashion_mnist, mnist
 from firstlight.fetching import packages
 from firstlight.fetching.packages import NpmPackage, npm_files, torchvision_files
+from limits import COMMAND
 from reference.data_files import cifar_package, fake_program, tar_of, write_mnist_like
 
 CP = shutil.which("cp")
@@ -180,3 +187,52 @@ def test_the_real_data_have_the_published_statistics(name, mean, std, per_class)
     if per_class:
         assert data.counts.tolist() == [per_class] * 10
     assert load(name, "test").x.shape[0] == 10_000
+
+
+FETCH = """
+import sys
+from pathlib import Path
+from firstlight.core.interrupts import heed_termination
+from firstlight.fetching.packages import run_watched
+heed_termination()
+run_watched(["sh", "-c", "sleep 3000 & echo $! > child; echo $$ > shell; wait"], folder=Path(sys.argv[1]), label="",
+            total=None)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_program_that_fetches_ends_with_the_command_and_so_does_what_it_started(tmp_path, number):
+    quiet = subprocess.DEVNULL
+    command = subprocess.Popen(
+        [sys.executable, "-c", FETCH, str(tmp_path)], stderr=quiet, start_new_session=True
+    )
+    while not (tmp_path / "shell").exists() or not (tmp_path / "shell").read_text().strip():
+        assert command.poll() is None
+        time.sleep(0.05)
+    programs = [int((tmp_path / name).read_text()) for name in ("shell", "child")]
+    if number == signal.SIGINT:  # a terminal sends it to all
+        os.killpg(command.pid, number)
+    else:
+        command.send_signal(number)
+    command.wait(timeout=COMMAND)
+    limit = time.monotonic() + COMMAND
+    while any(is_running(pid) for pid in programs):
+        assert time.monotonic() < limit, "a program outlives the command"
+        time.sleep(0.05)
+
+
+def is_running(pid):
+    status = Path(f"/proc/{pid}/status")
+    try:
+        return "State:\tZ" not in status.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_leftovers_in_the_data_folder_are_swept(cache):
+    for name in (".toy.abc.part", ".toy.abc.old", ".toy.lock", "kept"):
+        (cache / name).mkdir(parents=True) if "lock" not in name else (cache / name).touch()
+        os.utime(cache / name, (0, 0))
+    demand_writable_cache()
+    assert os.listdir(cache) == ["kept"]

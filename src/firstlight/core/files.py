@@ -4,12 +4,16 @@ import errno
 import hashlib
 import json
 import os
+import platform
+import re
 import secrets
 import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from io import BufferedWriter
 from pathlib import Path
 from typing import Any
@@ -85,6 +89,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     with clear_disk_errors(path):
         target = file_to_write(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(target.parent)
         part = _beside(target)
         part.touch(exist_ok=False)
         mode = stat.S_IMODE(part.stat().st_mode)
@@ -109,6 +114,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
     with clear_disk_errors(path):
         target = _folder_to_write(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(target.parent)
         part = _beside(target)
         part.mkdir()
         mode = stat.S_IMODE(part.stat().st_mode)
@@ -160,8 +166,18 @@ def _is_at(file: BufferedWriter, path: Path) -> bool:
         return False
 
 
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a temporary folder that goes with the block; what killed processes left of theirs goes first."""
+    _sweep_once(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"firstlight-{_owned()}-") as name:
+        yield Path(name)
+
+
 def sweep(folder: Path, patterns: Iterable[str], *, days: float = 1.0) -> None:
-    """Remove what killed processes left: entries that fit a pattern, are ours, and did not change for days.
+    """Remove what killed processes left: entries that fit a pattern, are ours, and are abandoned or old.
+
+    Abandoned is what has the number of a process in its name that no longer runs on this machine.
 
     Parameters
     ----------
@@ -170,12 +186,12 @@ def sweep(folder: Path, patterns: Iterable[str], *, days: float = 1.0) -> None:
     patterns : iterable of str
         Names such as ``".*.part"``. Lock files that somebody holds stay.
     days : float, default 1.0
-        Age of the youngest file in an entry, from which on it is removed.
+        Age of the youngest file in an entry, from which on it is old; infinity spares all that is not abandoned.
     """
     limit = time.time() - 86_400 * days
     for path in [path for pattern in patterns for path in folder.glob(pattern)]:
         try:
-            if not _is_stale(path, limit):
+            if not (_is_mine(path) and (_is_abandoned(path.name) or _youngest(path) < limit)):
                 continue
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path, ignore_errors=True)
@@ -187,11 +203,51 @@ def sweep(folder: Path, patterns: Iterable[str], *, days: float = 1.0) -> None:
             continue
 
 
-def _is_stale(path: Path, limit: float) -> bool:
+_swept: set[Path] = set()
+
+
+def _sweep_once(folder: Path) -> None:
+    """Remove what is abandoned in a folder, at the first time this process writes to it."""
+    if folder not in _swept:
+        _swept.add(folder)
+        sweep(folder, [".*.part", "firstlight-*"], days=float("inf"))
+
+
+def _owned() -> str:
+    """A name that nobody else uses, and that says whose it is."""
+    return f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+@cache
+def _machine() -> str:
+    """Six digits for this machine since its start, and for this set of processes: containers share folders only."""
+    facts = [platform.node()]
+    with suppress(OSError):
+        facts += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
+    return hashlib.sha256(" ".join(facts).encode()).hexdigest()[:6]
+
+
+def _is_abandoned(name: str) -> bool:
+    owner = re.search(r"([0-9a-f]{6})-(\d+)-[0-9a-f]{8}", name)
+    if owner is None or owner[1] != _machine() or os.name == "nt":  # asking for a process would end it there
+        return False
+    try:
+        os.kill(int(owner[2]), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+def _is_mine(path: Path) -> bool:
+    return not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid()
+
+
+def _youngest(path: Path) -> float:
+    """When anything in an entry changed last."""
     entries = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
-    states = [entry.lstat() for entry in entries]
-    owner = os.getuid() if hasattr(os, "getuid") else states[0].st_uid
-    return states[0].st_uid == owner and max(state.st_mtime for state in states) < limit
+    return max(entry.lstat().st_mtime for entry in entries)
 
 
 def _remove_lock(path: Path) -> None:
@@ -234,7 +290,7 @@ def _kind(path: Path) -> str:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    return path.with_name(f".{path.name}.{_owned()}.part")
 
 
 def flush(path: Path) -> None:

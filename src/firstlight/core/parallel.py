@@ -5,7 +5,6 @@ the result independent of how many run side by side: sums over threads would cha
 """
 
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from firstlight.core.cluster.worker import is_worker
 from firstlight.core.errors import InvalidInput
+from firstlight.core.files import scratch_folder
 from firstlight.core.progress import Bar, is_watched, progress
+from firstlight.core.workers import POLL_SECONDS, running, stopping_workers
 
 if TYPE_CHECKING:
     from firstlight.core.cluster.client import Cluster
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
 
-_POLL_SECONDS = 0.5
 _sink: Callable[[float, str], None] | None = None
 _worker_seconds = 0.0
 _cluster: "Cluster | None" = None
@@ -134,15 +134,14 @@ def _in_processes(
     function: Callable[[Task], Outcome], tasks: Sequence[Task], jobs: int, bar: Bar | None
 ) -> Iterator[tuple[int, Outcome]]:
     global _worker_seconds
-    with tempfile.TemporaryDirectory(prefix="firstlight-") if bar else nullcontext() as folder:
+    # heartbeats, and the wish to stop, are files
+    with scratch_folder() as folder:
         calls = (
-            joblib.delayed(_run_there)(
-                function, task, index, f"{folder}/{index}" if folder else None, os.getpid()
-            )
+            joblib.delayed(_run_there)(function, task, index, folder, bar is not None, os.getpid())
             for index, task in enumerate(tasks)
         )
         parallel = joblib.Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
-        with _polling(bar, Path(folder)) if bar and folder else nullcontext():
+        with _polling(bar, folder) if bar else nullcontext(), stopping_workers(folder):
             for index, outcome, seconds in parallel(calls):
                 _worker_seconds += seconds
                 yield index, outcome
@@ -222,38 +221,22 @@ def _run_timed(
 
 
 def _run_there(
-    function: Callable[[Task], Outcome], task: Task, index: int, heartbeat: str | None, parent: int
+    function: Callable[[Task], Outcome], task: Task, index: int, folder: Path, watched: bool, parent: int
 ) -> tuple[int, Outcome, float]:
-    _end_with(parent)
+    heartbeat = folder / str(index) if watched else None
     last = 0.0
 
     def beat(done: float, note: str) -> None:
         nonlocal last
-        if heartbeat and (now := time.monotonic()) - last > _POLL_SECONDS:
+        if heartbeat and (now := time.monotonic()) - last > POLL_SECONDS:
             last = now
-            Path(heartbeat).write_text(f"{done:.4f} {note}")
+            heartbeat.write_text(f"{done:.4f} {note}")
 
-    outcome, seconds = _run_timed(function, task, beat)
+    with running(folder, parent):
+        outcome, seconds = _run_timed(function, task, beat)
     if heartbeat:
-        Path(heartbeat).write_text("1")
+        heartbeat.write_text("1")
     return index, outcome, seconds
-
-
-_watched_parents: set[int] = set()
-
-
-def _end_with(parent: int) -> None:
-    """End this process soon after its parent, which may be killed without a chance to end it."""
-    if parent in _watched_parents or os.name == "nt":
-        return
-    _watched_parents.add(parent)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(_POLL_SECONDS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager
@@ -272,8 +255,8 @@ def _polling(bar: Bar, folder: Path) -> Iterator[None]:
     finished = threading.Event()
 
     def poll() -> None:
-        while not finished.wait(_POLL_SECONDS):
-            beats = [_beat(file) for file in folder.iterdir()]
+        while not finished.wait(POLL_SECONDS):
+            beats = [_beat(file) for file in folder.iterdir() if file.name.isdigit()]
             notes = [note for done, note in beats if note and done < 1]
             bar.update(completed=sum(done for done, _ in beats), note="; ".join(notes[:3]))
 

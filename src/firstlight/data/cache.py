@@ -12,7 +12,7 @@ import torch
 
 from firstlight.core.environment import user_folder
 from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import clear_disk_errors, flush, locked, seal_of, sha256_of, whole_folder
+from firstlight.core.files import clear_disk_errors, flush, locked, seal_of, sha256_of, sweep, whole_folder
 from firstlight.core.foreign import is_regular, read_json
 from firstlight.core.tensor_files import load_tensors, save_tensors
 from firstlight.data.stored import StoredImages
@@ -46,6 +46,7 @@ def demand_writable_cache() -> None:
                 f"The data folder {root} is a file. Remove it, or set FIRSTLIGHT_DATA to a folder."
             )
         root.mkdir(parents=True, exist_ok=True)
+        sweep(root, [".*.part", ".*.old", ".*.lock"])
         with tempfile.TemporaryFile(dir=root):
             pass
 

@@ -5,7 +5,6 @@ import lzma
 import shutil
 import stat
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol, runtime_checkable
 
 from firstlight.core.errors import FirstlightError, InvalidInput
-from firstlight.core.files import BLOCK
+from firstlight.core.files import BLOCK, scratch_folder
 from firstlight.core.foreign import FAILURES, demand_plausible, is_regular, reason_of
 from firstlight.core.progress import Bar, progress
 
@@ -61,9 +60,9 @@ def unpacked(source: Path) -> Iterator[Path]:
     if not is_archive(source):
         yield source
         return
-    with tempfile.TemporaryDirectory(prefix="firstlight-") as folder:
-        unpack(source, Path(folder))
-        yield Path(folder)
+    with scratch_folder() as folder:
+        unpack(source, folder)
+        yield folder
 
 
 def _unpack_tar(archive: Path, folder: Path, wanted: Callable[[str], bool], bar: Bar) -> None:

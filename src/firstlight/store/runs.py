@@ -113,7 +113,8 @@ class Store:
         scratch = self.root / ".scratch" / spec.id
         with clear_disk_errors(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
-        with locked(scratch.with_suffix(".lock")):
+        lock = scratch.with_suffix(".lock")
+        with locked(lock):
             if spec not in self:
                 wall, cpu = time.perf_counter(), cpu_seconds()
                 with _new_account():
@@ -125,6 +126,7 @@ class Store:
                     cpu_seconds=cpu_seconds() - cpu,
                 )
             shutil.rmtree(scratch, ignore_errors=True)
+            lock.unlink(missing_ok=True)  # who waits for it notices, and takes a new one
         hand_over(self.root / spec.id)
         return self.load(spec.id)
 
