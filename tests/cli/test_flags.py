@@ -16,7 +16,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 FOREIGN = {
     "--abbrev", "--always", "--cache", "--dest", "--dirty", "--error-unmatch", "--exclude", "--fetch-retries",
     "--force-reinstall", "--ignore-scripts", "--loglevel", "--no-cache-dir", "--no-deps",
-    "--only-binary", "--quiet", "--update-notifier",
+    "--nthreads", "--only-binary", "--quiet", "--update-notifier",
 }  # fmt: skip
 
 

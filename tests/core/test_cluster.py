@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from safetensors.torch import load_file
 
+from firstlight.cli.main import app
 from firstlight.core import parallel
 from firstlight.core.cluster import client as cluster_client
 from firstlight.core.cluster import worker
@@ -22,8 +24,11 @@ from firstlight.core.cluster.task import Order, work
 from firstlight.core.cluster.worker import assigned, facts
 from firstlight.core.errors import ClusterProblem, DataUnavailable, InvalidInput
 from firstlight.core.parallel import default_jobs, map_tasks, on_cluster, report_fraction
-from firstlight.data import ImageData
+from firstlight.data import ImageData, load_splits
+from firstlight.estimators import ConvRFMClassifier
+from firstlight.estimators.spread import kernels_on_cluster
 from firstlight.fetching.packages import run_watched
+from firstlight.kernels import ConvKernel, TiledGram, gram, large, rfm
 from firstlight.models import ModelSpec
 from firstlight.store import Store
 from firstlight.training import Recipe, train_ensemble
@@ -65,6 +70,14 @@ def end(process: subprocess.Popen) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait(timeout=COMMAND)
+
+
+def command(*words: str, **variables: str) -> subprocess.CompletedProcess:
+    """Run `firstlight` as a user does."""
+    return subprocess.run(
+        [sys.executable, "-m", "firstlight", *words],
+        capture_output=True, text=True, timeout=COMMAND, env={**os.environ, **variables},
+    )  # fmt: skip
 
 
 def wait_until(condition) -> None:
@@ -138,6 +151,35 @@ def test_networks_trained_on_a_cluster_have_the_bits_of_those_trained_here(machi
         assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
 
 
+def test_a_kernel_machine_fitted_on_a_cluster_has_the_bits_of_one_fitted_here(machines):
+    data = small_images(200)
+    machine = ConvRFMClassifier(depth=2, rounds=1, patience=None)
+    here = machine.fit(data.x, data.y.numpy())
+    outputs = here.decision_function(data.x)
+    with kernels_on_cluster(machines.address):
+        there = ConvRFMClassifier(**machine.get_params()).fit(data.x, data.y.numpy())
+        assert (there.decision_function(data.x) == outputs).all()
+        sent = {size for _, size in parallel._cluster._sent.values()}
+    assert torch.equal(here.metric_, there.metric_)
+    assert torch.equal(here.dual_coef_, there.dual_coef_)
+    assert rfm.gram is large.gram is gram
+    assert sent  # tiles and gradients went there
+
+
+def test_tiles_on_disk_are_filled_and_solved_by_workers_with_the_same_bits(machines, tmp_path):
+    x = small_images(200).x
+    targets = torch.nn.functional.one_hot(small_images(200).y, 2).double()
+    solutions = []
+    for address in (None, machines.address):
+        with on_cluster(address):
+            tiles = TiledGram.of(
+                x, kernel=ConvKernel(depth=2), folder=tmp_path / str(address), side=64, n_jobs=1
+            )
+            assert tiles._is_shared() == (address is not None)
+            solutions.append(tiles.solve(targets, 1e-2, rank=20))
+    assert torch.equal(*solutions)
+
+
 def test_local_workers_listen_to_this_machine_only_and_end_with_the_block():
     with on_cluster("local:1") as workers:
         (pid,) = map_tasks(lambda _: os.getpid(), [0], label="", show=False)
@@ -179,6 +221,37 @@ def test_a_shown_bar_hears_of_tasks_that_are_under_way(machines):
         assert [(index, done.outcome) for index, done in finished] == [(0, 7)]
         assert map_tasks(task, [8], label="Halves", show=True) == [8]
     assert (0, 0.5, "halfway") in heard
+
+
+def test_the_command_trains_an_ensemble_on_a_cluster_with_the_bits_of_the_library(machines, tmp_path):
+    words = ["train", "--n", "40", "--epochs", "1", "--networks", "2", "--seed", "5"]
+    target = tmp_path / "net.safetensors"
+    done = command(*words, "--output", str(target), "--cluster", machines.address)
+    assert (done.returncode, done.stdout.count("Wrote")) == (0, 2), done.stderr
+    images, _ = load_splits("photos", n=40, seed=5)
+    spec = ModelSpec(name="small", classes=images.n_classes, shape=images.shape)
+    recipe = Recipe(lr=0.1, batch_size=32, epochs=1, seed=5)
+    for trained in train_ensemble(spec, 2, images, recipe, n_jobs=1, show=False):
+        written = load_file(tmp_path / f"net-{trained.seed}.safetensors")
+        assert written.keys() == trained.weights.keys()
+        assert all(torch.equal(written[name], trained.weights[name]) for name in written)
+
+
+def test_the_command_refuses_a_bad_address_in_one_line(tmp_path):
+    done = command(
+        "train", "--n", "40", "--cluster", "nowhere", "--output", str(tmp_path / "net.safetensors")
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(
+        "firstlight: --cluster must be the address of a Dask scheduler"
+    )
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["train", "tour", "identity", "rfm", "reproduce"])
+def test_every_command_that_runs_tasks_takes_a_cluster(name):
+    arguments = app[name].assemble_argument_collection()
+    assert "--cluster" in {flag for argument in arguments for flag in argument.names}
 
 
 # ---------------------------------------------------------------- data once

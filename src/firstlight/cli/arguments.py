@@ -23,6 +23,14 @@ Source = Annotated[
         help="Your own copy in the data set's standard files: an archive, a folder, or a file in it.",
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    Parameter(
+        help="Dask cluster that runs the tasks: the address of its scheduler such as tcp://host:8786, its scheduler "
+        "file, or local:N for N processes of this machine.",
+        show_default=False,
+    ),
+]
 Numbers = Annotated[list[float] | None, Parameter(negative="", consume_multiple=True)]
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
+from firstlight.cli.arguments import Cluster
 from firstlight.cli.output import OutputFile, page_file
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def reproduce(
     static: bool = False,
     json: bool = False,
     seed: int | None = None,
-    cluster: str | None = None,
+    cluster: Cluster = None,
 ) -> None:
     """Run the studies behind claims, print the verdicts and write them as a page; nothing is run twice.
 
@@ -214,8 +215,6 @@ def reproduce(
         Print the ledger as JSON.
     seed
         First seed of every study, instead of its own.
-    cluster
-        Address of a Dask scheduler that takes the trainings, such as tcp://host:8786.
     """
     import sys
     from dataclasses import asdict
@@ -224,7 +223,7 @@ def reproduce(
     from firstlight.claims import reproduce as judge
     from firstlight.claims.reproduce import study_figures
     from firstlight.cli.output import print_json, seconds_of
-    from firstlight.core.parallel import on_cluster
+    from firstlight.estimators.spread import kernels_on_cluster
     from firstlight.report.ledger import write_ledger
     from firstlight.store import Store
 
@@ -234,7 +233,7 @@ def reproduce(
     def announce(name: str, index: int, total: int) -> None:
         print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
 
-    with on_cluster(cluster):
+    with kernels_on_cluster(cluster):
         entries = judge(what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce)
     if json:
         print_json([asdict(entry) for entry in entries])

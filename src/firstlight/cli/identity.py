@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstlight.cli.arguments import Page, Seed, Static, Switch, positive_numbers
+from firstlight.cli.arguments import Cluster, Page, Seed, Static, Switch, positive_numbers
 from firstlight.cli.keeping import measure_and_keep
 from firstlight.cli.output import page_file, print_table, wrote
 
@@ -32,6 +32,7 @@ def identity(
     seeds: int = 1,
     seed: Seed = 0,
     bisect: Switch = False,
+    cluster: Cluster = None,
     output: Page = Path("identity.html"),
     static: Static = False,
 ) -> None:
@@ -73,6 +74,7 @@ def identity(
         Also find the depth at which copying turns into memorising, between the smallest and the largest of --depths.
     """
     from firstlight.core.errors import InvalidInput
+    from firstlight.core.parallel import on_cluster
     from firstlight.insights import IdentityTask, flip_point
     from firstlight.report import identity_page, write_page
     from firstlight.store import Store
@@ -103,16 +105,19 @@ def identity(
         write_page(identity_page(so_far), output, static=static)
         print(f"{output}: {len(so_far.runs)} of {so_far.planned} networks")
 
-    tour = measure_and_keep(
-        "identity",
-        {**dataclasses.asdict(task), "depths": layers, "seeds": seeds},
-        lambda: run_identity_tour(task, depths=layers, seeds=seeds, store=Store(), listen=listen),
-    )
-    columns = ("network", "behaviour", "to input", "to training image", "training")
-    print_table(task.words, columns, [_row(run) for run in tour.runs])
-    if bisect:
-        flip = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
-        _print_flip(flip, seed)
+    with on_cluster(cluster) as workers:
+        tour = measure_and_keep(
+            "identity",
+            {**dataclasses.asdict(task), "depths": layers, "seeds": seeds},
+            lambda: run_identity_tour(
+                task, depths=layers, seeds=seeds, store=Store(), listen=listen, n_jobs=workers
+            ),
+        )
+        columns = ("network", "behaviour", "to input", "to training image", "training")
+        print_table(task.words, columns, [_row(run) for run in tour.runs])
+        if bisect:
+            flip = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
+            _print_flip(flip, seed)
     wrote(output)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
-from firstlight.cli.arguments import AS_THEY_ARE, AsJson, DataName, FolderOptions, Page, Seed, Static
+from firstlight.cli.arguments import AS_THEY_ARE, AsJson, Cluster, DataName, FolderOptions, Page, Seed, Static
 from firstlight.cli.keeping import measure_and_keep
 from firstlight.cli.output import announce_split, page_file, wrote
 
@@ -30,6 +30,7 @@ def rfm(
     network: bool = True,
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
+    cluster: Cluster = None,
     save: Path | None = None,
     output: Page = Path("rfm.html"),
     static: Static = False,
@@ -63,6 +64,7 @@ def rfm(
     from firstlight.core.progress import screen
     from firstlight.data import load, load_splits
     from firstlight.estimators import ConvRFMClassifier, save_machine
+    from firstlight.estimators.spread import kernels_on_cluster
     from firstlight.insights.rfm import learn_kernel
     from firstlight.report import write_page
     from firstlight.report.rfm import rfm_page
@@ -77,7 +79,7 @@ def rfm(
         family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
         random_state=seed, verbose=True,
     )  # fmt: skip
-    with screen(f"{family} on {data}, {len(train)} images") as view:
+    with kernels_on_cluster(cluster), screen(f"{family} on {data}, {len(train)} images") as view:
 
         def listen(labels: str, done: "Round") -> None:
             numbers = f"validation error {done.error:.4f}, accuracy {done.accuracy:.1%}, ridge {done.ridge:g}"

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstlight.cli.arguments import AS_THEY_ARE, FolderOptions, Page, Seed, Static, Switch
+from firstlight.cli.arguments import AS_THEY_ARE, Cluster, FolderOptions, Page, Seed, Static, Switch
 from firstlight.cli.output import announce_split, page_file, wrote
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ def tour(
     n: int | None = None,
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
+    cluster: Cluster = None,
     output: Page = Path("tour.html"),
     watch: Switch = False,
     static: Static = False,
@@ -39,6 +40,7 @@ def tour(
         Make the page reload itself while it grows, so that you can open it at once.
     """
     from firstlight.core.errors import InvalidInput
+    from firstlight.core.parallel import on_cluster
     from firstlight.core.progress import screen
     from firstlight.data import load_splits, usual_data_set
     from firstlight.report import tour_page, write_page
@@ -53,7 +55,7 @@ def tour(
     train, test = load_splits(name, n=n, at_most=2000, n_test=2000, seed=seed, **folder.options)
     announce_split(train, test)
     told: set[str] = set()
-    with screen(f"Tour of {name}, page in {output}", seconds=60 * minutes) as view:
+    with on_cluster(cluster), screen(f"Tour of {name}, page in {output}", seconds=60 * minutes) as view:
 
         def listen(so_far: "Tour") -> None:
             for part, words in _findings(so_far).items():

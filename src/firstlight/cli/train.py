@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Seed
+from firstlight.cli.arguments import AS_THEY_ARE, Cluster, DataName, FolderOptions, Seed
 
 FLAGS = {"name": "--arch"}
 
@@ -22,8 +22,10 @@ def train(
     optimiser: str = "sgd",
     loss: Literal["cross_entropy", "mse", "mse_sum"] = "cross_entropy",
     initialiser: str = "default",
+    networks: int = 1,
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
+    cluster: Cluster = None,
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("model.safetensors"),
     save_initial: Path | None = None,
 ) -> None:
@@ -49,19 +51,28 @@ def train(
         Loss to minimise: cross-entropy, or squared errors averaged (mse) or summed (mse_sum) over the outputs.
     initialiser
         Initialiser of the weights: default, xavier_normal, kaiming_normal, orthogonal and others.
+    networks
+        Number of networks, with consecutive seeds, trained side by side.
     output
-        File to write the weights to (safetensors).
+        File to write the weights to (safetensors). Of several networks each file name ends in its seed.
     save_initial
         File to write the weights before training to, for `firstlight inspect --initial`.
     """
     from firstlight.cli.output import announce_split
+    from firstlight.core.errors import InvalidInput
     from firstlight.core.files import file_to_write
+    from firstlight.core.parallel import on_cluster
     from firstlight.data import load_splits
     from firstlight.models import ModelSpec, save_weights
     from firstlight.store import Store
-    from firstlight.training import Recipe, accuracy, train_once
+    from firstlight.training import Recipe, accuracy, train_ensemble, train_once
 
-    for path in filter(None, (output, save_initial)):
+    if networks < 1:
+        raise InvalidInput(f"`networks` must be at least 1; got {networks}.")
+    seeds = range(seed, seed + networks)
+    outputs = [_numbered(output, one, networks) for one in seeds]
+    initials = [_numbered(save_initial, one, networks) for one in seeds] if save_initial else []
+    for path in (*outputs, *initials):
         file_to_write(path)  # refused before the training, not after it
     images, unseen = load_splits(data, n=n, seed=seed, **folder.options)
     announce_split(images, unseen)
@@ -75,12 +86,23 @@ def train(
         epochs=epochs,
         seed=seed,
     )
-    trained = train_once(spec, images, recipe, store=Store())
-    save_weights(trained.weights, output, arch=arch, data=data)
-    if save_initial is not None:
-        save_weights(trained.initial, save_initial, arch=arch, data=data)
-    model = trained.into(spec(seed))
-    print(
-        f"Wrote {output}. Last loss {trained.history.loss[-1]:.3g}, training accuracy "
-        f"{accuracy(model, images):.1%}, test accuracy {accuracy(model, unseen):.1%}."
-    )
+    with on_cluster(cluster):
+        if (
+            networks == 1 and cluster is None
+        ):  # in this process: it shows its loss and heeds Ctrl-C between steps
+            ensemble = [train_once(spec, images, recipe, store=Store())]
+        else:
+            ensemble = train_ensemble(spec, networks, images, recipe, store=Store())
+    for trained, path in zip(ensemble, outputs, strict=True):
+        save_weights(trained.weights, path, arch=arch, data=data)
+        model = trained.into(spec(trained.seed))
+        print(
+            f"Wrote {path}. Last loss {trained.history.loss[-1]:.3g}, training accuracy "
+            f"{accuracy(model, images):.1%}, test accuracy {accuracy(model, unseen):.1%}."
+        )
+    for trained, path in zip(ensemble, initials, strict=False):
+        save_weights(trained.initial, path, arch=arch, data=data)
+
+
+def _numbered(path: Path, seed: int, networks: int) -> Path:
+    return path if networks == 1 else path.with_stem(f"{path.stem}-{seed}")

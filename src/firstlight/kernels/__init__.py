@@ -10,6 +10,7 @@ from firstlight.kernels.parts import gram_in_parts, stored_gram
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
 from firstlight.kernels.ridge import RidgePath, conjugate_gradients, solve_ridge
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
+from firstlight.kernels.tiled import TiledGram
 
 __all__ = [
     "RIDGES",
@@ -19,6 +20,7 @@ __all__ = [
     "RidgePath",
     "Round",
     "Rounds",
+    "TiledGram",
     "conjugate_gradients",
     "gram",
     "gram_in_parts",

@@ -14,7 +14,7 @@ from torch import Tensor
 from firstlight.core.errors import InvalidInput
 from firstlight.core.files import whole_file
 from firstlight.core.foreign import is_regular
-from firstlight.core.parallel import default_jobs, map_tasks
+from firstlight.core.parallel import finished_tasks
 from firstlight.core.shapes import Images
 from firstlight.core.tensor_files import load_sealed, save_sealed
 from firstlight.core.version import NUMERICS
@@ -22,8 +22,6 @@ from firstlight.kernels.gram import BAND, gram
 from firstlight.kernels.spec import Kernel
 from firstlight.kernels.tiles import Plan
 from firstlight.store import RunSpec, Store
-
-AHEAD = 4  # parts per worker between two writes: what a killed process may lose
 
 Block = tuple[int, int]
 
@@ -68,18 +66,13 @@ def gram_in_parts(
         raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
     # memory from torch, which is aligned: products with the matrix do not depend on where it happens to lie
     target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
-    blocks = list(_blocks(shape, part, symmetric=z is None))
-    compute = partial(_part, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype, part=part)
-    parts = _Parts(folder, _fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {NUMERICS}"))
+    blocks = list(blocks_of(shape, part, symmetric=z is None))
+    compute = partial(part_values, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype, part=part)
+    parts = Parts(folder, fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {NUMERICS}"))
     missing = [block for block in blocks if not is_regular(parts.file(block))]
-    group = AHEAD * (n_jobs or default_jobs())
-    for start in range(0, len(missing), group):
-        some = missing[start : start + group]
-        label = f"Kernel, part {len(blocks) - len(missing) + start + 1} of {len(blocks)}"
-        for block, values in zip(
-            some, map_tasks(compute, some, label=label, n_jobs=n_jobs, show=show), strict=True
-        ):
-            parts.write(block, values)
+    label = f"Kernel, {len(missing)} of {len(blocks)} parts"
+    for index, values in finished_tasks(compute, missing, label=label, n_jobs=n_jobs, show=show):
+        parts.write(missing[index], values)
     for i, j in blocks:
         stored = parts.read((i, j))
         values = compute((i, j)) if stored is None else stored
@@ -117,7 +110,7 @@ def stored_gram(
     """
     Plan.of(kernel, x, metric)
     config = {"kernel": asdict(kernel), "dtype": str(dtype).removeprefix("torch.")}
-    spec = RunSpec(what="gram", config=config, data=_fingerprint(x, z, metric))
+    spec = RunSpec(what="gram", config=config, data=fingerprint(x, z, metric))
     compute = partial(gram_in_parts, x, z, kernel=kernel, metric=metric, dtype=dtype, part=part)
     run = (store or Store()).fetch_or_run(
         spec, lambda folder: compute(folder=folder, n_jobs=n_jobs, show=show)
@@ -126,22 +119,25 @@ def stored_gram(
     return matrix
 
 
-def _blocks(shape: tuple[int, int], part: int, *, symmetric: bool) -> Iterator[Block]:
+def blocks_of(shape: tuple[int, int], part: int, *, symmetric: bool) -> Iterator[Block]:
+    """First row and first column of every part; of a symmetric matrix, those on and above the diagonal."""
     for i in range(0, shape[0], part):
         yield from ((i, j) for j in range(i if symmetric else 0, shape[1], part))
 
 
 @dataclass(frozen=True)
-class _Parts:
+class Parts:
     """The files of one matrix; each holds a checksum, its place, and the name of its matrix."""
 
     folder: Path
     matrix: str
 
     def file(self, block: Block) -> Path:
+        """Where a part lies, or will."""
         return self.folder / f"part-{block[0]}-{block[1]}.safetensors"
 
     def write(self, block: Block, values: np.ndarray) -> None:
+        """Write a part, whole or not at all."""
         with whole_file(self.file(block)) as path:
             tensors = {"values": torch.from_numpy(np.ascontiguousarray(values))}
             save_sealed(path, tensors, {"matrix": self.matrix, "block": str(block)})
@@ -161,7 +157,7 @@ class _Parts:
         return values
 
 
-def _part(
+def part_values(
     block: Block,
     x: Tensor,
     z: Tensor | None,
@@ -170,6 +166,7 @@ def _part(
     dtype: torch.dtype,
     part: int,
 ) -> np.ndarray:
+    """Values of one part, on one thread. Parts of whole tiles have the bits of the whole matrix."""
     i, j = block
     first = x[i : i + part]
     second = None if z is None and i == j else (x if z is None else z)[j : j + part]
@@ -179,7 +176,8 @@ def _part(
     return matrix
 
 
-def _fingerprint(*tensors: Tensor | None, words: str = "") -> str:
+def fingerprint(*tensors: Tensor | None, words: str = "") -> str:
+    """Return a name by content for tensors and words."""
     digest = hashlib.sha256(words.encode())
     for tensor in tensors:
         if tensor is None:
