@@ -7,8 +7,8 @@ from typing import Any
 
 from firstlight.core.errors import unknown_name
 
-THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized")
-"""The five themes, which are folders of ``claims/`` and of ``measures/``."""
+THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "since")
+"""The themes of the five papers and that of later ones, which are folders of ``claims/`` and of ``measures/``."""
 
 
 @dataclass(frozen=True, kw_only=True)

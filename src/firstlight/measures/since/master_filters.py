@@ -65,7 +65,7 @@ def master_filters(
     as a filter of its own.
 
     *What a practitioner does with the number:* where the masters explain nearly all, and more than patch components
-    do, initialise the layer with them and freeze it.
+    do, try the layer with these filters, frozen.
 
     Parameters
     ----------
