@@ -116,8 +116,8 @@ def test_a_network_that_cannot_learn_names_no_suspects(tmp_path, monkeypatch, ca
         ("file,label\n", "at least one row"),
         ("", "names the columns file and label"),
         ("a,b\n1,2\n", "names the columns file and label"),
-        ("file,label\nmissing.png,cat\n", "line 2: there is no file"),
-        ("file,label\nx.png\n", "line 2: a row must hold a file and a label"),
+        ("file,label\nmissing.png,cat\n", "row 1: there is no file"),
+        ("file,label\nx.png\n", "row 1: a row must hold a file and a label"),
         ('file,label\n"x.png,cat\n', "cannot be read as a CSV"),
     ],
 )
@@ -129,6 +129,14 @@ def test_a_broken_table_gives_one_line(tmp_path, monkeypatch, capsys, text, word
     assert words in err
     assert err.count("\n") == 1
     assert not (tmp_path / "p.html").exists()
+
+
+def test_a_file_with_two_labels_is_refused(folder, tmp_path, monkeypatch, capsys):
+    table = tmp_path / "twice.csv"
+    table.write_text("label,path\nabove,data/above/1.png\n\nbelow,data/above/2.png\nbelow,data/above/1.png\n")
+    code, _, err = run(monkeypatch, capsys, table, "--output", tmp_path / "p.html")
+    assert code == 2
+    assert "row 3: data/above/1.png is listed already in row 1" in err
 
 
 @pytest.mark.parametrize(

@@ -34,18 +34,19 @@ def load_label_table(path: str | Path, **options: Any) -> ImageData:
     table = Path(path).expanduser()
     names, labels = _columns(table)
     files = [table.parent / Path(name).expanduser() for name in names]
-    for line, file in enumerate(files, 2):
+    place: dict[str, int] = {}
+    for row, file in enumerate(files):
         if not file.is_file():
+            raise InvalidInput(f"{table}, row {row + 1}: there is no file {file}.")
+        if (earlier := place.setdefault(str(file), row)) != row:
             raise InvalidInput(
-                f"{table}, line {line}: there is no file {file}. Files start from {table.parent}."
+                f"{table}, row {row + 1}: {names[row]} is listed already in row {earlier + 1}. Keep one label."
             )
     images = as_images(files, labels, **options)
-    written = dict(zip(map(str, files), names, strict=True))
-    order = {str(file): i for i, file in enumerate(files)}
-
+    positions = [place[file] for file in images.files]
     return images.replace(
-        files=tuple(written[file] for file in images.files),
-        positions=torch.tensor([order[file] for file in images.files]),
+        files=tuple(names[position] for position in positions),
+        positions=torch.tensor(positions),
         meta={"name": table.name},
     )
 
@@ -64,12 +65,10 @@ def _columns(table: Path) -> tuple[list[str], list[str]]:
                 f"{','.join(rows[0])[:80] if rows else 'nothing'!r}."
             )
         names, labels = [], []
-        for line, row in enumerate(rows[1:], 2):
-            if not row:
-                continue
+        for number, row in enumerate(filter(None, rows[1:]), 1):
             if len(row) <= max(file, label) or not row[file].strip() or not row[label].strip():
                 raise InvalidInput(
-                    f"{table}, line {line}: a row must hold a file and a label; got {','.join(row)[:80]!r}."
+                    f"{table}, row {number}: a row must hold a file and a label; got {','.join(row)[:80]!r}."
                 )
             names.append(row[file].strip())
             labels.append(row[label].strip())
