@@ -245,3 +245,28 @@ def test_columns_are_added_to_a_table_without_changing_the_figure():
     before = dict(figure.table)
     assert figure.with_columns({"more": range(4)}).table["more"] == [0, 1, 2, 3]
     assert figure.table == before
+
+
+@pytest.mark.parametrize(
+    ("n", "ticks"), [(16, [f"layer {i}" for i in range(16)]), (17, ["1", *map(str, range(2, 18, 2))])]
+)
+def test_many_columns_are_numbered_and_named_under_the_pointer_and_in_the_table(n, ticks):
+    names = [f"layer {i}" for i in range(n)]
+    figure = dots(names, [Dots.of("a", [torch.tensor([1.0])] * n)], title="t", alt="a", x="layer", y="y")
+    assert figure.plot["layout"]["xaxis"]["ticktext"] == ticks
+    assert figure.table["layer"] == names
+    assert "layer 10" in figure.plot["data"][0]["text"][10]
+
+
+def test_points_of_a_curve_may_have_names():
+    figure = curves(
+        [Curve(name="a", values=torch.tensor([[1.0, 2.0]]))], title="t", alt="a", x="layer", y="y"
+    )
+    named = figure.with_names(["stem", "head"])
+    assert "<title>stem, a: 1</title>" in svg(named)
+    assert named.plot["layout"]["xaxis"]["ticktext"] == ["stem", "head"]
+    assert figure.with_names(["stem", "head"], on_axis=False).plot["layout"]["xaxis"]["ticktext"] == [
+        "1",
+        "2",
+    ]
+    assert "text" not in figure.plot["data"][0]

@@ -111,3 +111,17 @@ def test_everything_a_tour_measured_shows_itself_in_a_notebook(small_tour):
     assert len(html) < 1e6
     for panel in tour_page(small_tour).panels():
         assert panel.figure._repr_html_().startswith("<svg")
+
+
+def test_the_first_figure_of_a_section_is_open_and_the_others_fold_away():
+    figure = curves([Curve(name="a", values=torch.ones(1, 3))], title="Second", alt="a", x="x", y="y")
+    panels = tuple(
+        Panel(figure=dataclasses.replace(figure, title=title), shows="s", published="p", measured="m")
+        for title in ("First", "Second")
+    )
+    html = render(Page(title="t", lead=(), sections=(Section(title="s", answer="a", panels=panels),)))
+    before, inside = html.split('<details class="more">')
+    assert "<strong>First</strong>" in before
+    assert inside.strip().startswith("<summary>Second</summary>")
+    assert "<strong>Second</strong>" in inside
+    assert html.count("<summary>Numbers, formulas and what was published</summary>") == 2

@@ -240,3 +240,55 @@ def _contrast(figure, index):
     left = 2 + index * (side + 2)
     part = pixels[2 : 2 + side, left : left + side]
     return part.max() - part.min()
+
+
+# ---------------------------------------------------------------- findings first
+
+
+def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
+    model = models.build("small", classes=8, width=0.25, seed=0)
+    with torch.no_grad():
+        model[0].weight[5] = 0.0
+    inspection = inspect(model, photos, n_images=8)
+    fault = inspection.faults[0]
+    opening = inspection_page(inspection).lead[0]
+    numbers = ", ".join(map(str, fault.dead))
+    assert opening.startswith(f"{len(fault.dead)} of 16 filters of layer 0 are dead: {numbers}.")
+    assert "Prune them" in opening
+    faultless = tuple(dataclasses.replace(f, dead=(), duplicates=()) for f in inspection.faults)
+    page = inspection_page(dataclasses.replace(inspection, faults=faultless))
+    assert "None of its" in page.lead[0]
+    assert "Does it carry dead weight?" not in [section.title for section in page.sections]
+
+
+def test_the_output_layer_does_not_squash_the_axis():
+    ansatz = ansatz_with(rows([0.3, 0.4, 1.0]))
+    last = dataclasses.replace(ansatz.rows[-1], is_output=True)
+    figures = [
+        panel.figure
+        for panel in sections(dataclasses.replace(ansatz, rows=(*ansatz.rows[:-1], last)))[
+            "Do the filters follow the gradients?"
+        ].panels
+    ]
+    assert [len(figure.table["layer"]) for figure in figures] == [2, 2]
+
+
+def test_distances_are_drawn_only_from_initial_weights_of_its_own(photos):
+    model = models.build("small", classes=8, width=0.25, seed=0)
+    titles = {
+        own: [
+            panel.figure.title
+            for panel in inspection_page(
+                inspect(
+                    model,
+                    photos,
+                    n_images=4,
+                    initial=models.build("small", classes=8, width=0.25, seed=0) if own else None,
+                )
+            ).panels()
+        ]
+        for own in (True, False)
+    }
+    assert "Distance from the initial weights" in titles[True]
+    assert "Distance from the initial weights" not in titles[False]
+    assert "Filters of 0" in titles[False]

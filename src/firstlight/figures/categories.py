@@ -12,6 +12,8 @@ from firstlight.core.result import Result
 from firstlight.figures.figure import Figure
 from firstlight.figures.style import ROLES, layout, with_alpha
 
+MOST_NAMES = 16  # that are legible on an axis
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dots(Result):
@@ -74,7 +76,8 @@ def dots(
     Parameters
     ----------
     names : sequence of str
-        Of the columns, in their order; shortened on the axis if long.
+        Of the columns, in their order; shortened on the axis if long. More than sixteen are numbered there, from 1,
+        and named under the pointer and in the table.
     series : sequence of Dots
         What to draw.
     title, alt : str
@@ -89,6 +92,8 @@ def dots(
     places = list(range(len(names)))
     data: list[dict[str, Any]] = []
     table: dict[str, list[Any]] = {x or "name": list(names)}
+    if len(names) > MOST_NAMES:
+        table = {"number": [place + 1 for place in places], **table}
     known = [abs(high) for one in series for high in one.high if math.isfinite(high)]
     hair = 0.012 * max(known, default=1.0)
     for one in sorted(series, key=lambda s: s.role != "null"):
@@ -99,10 +104,12 @@ def dots(
         if one.low != one.high:
             table[f"{one.name}, lowest"], table[f"{one.name}, highest"] = list(one.low), list(one.high)
     frame = layout(x=x, y=y, height=height)
-    every = max(1, -(-len(names) // 40))
+    few = len(names) <= MOST_NAMES
+    every = 1 if few else next(step for step in (2, 5, 10, 20, 50, 100, 10**9) if len(names) <= 14 * step)
+    shown = places if few else [0, *places[every - 1 :: every]]
     frame["xaxis"] |= {
-        "tickvals": places[::every],
-        "ticktext": [_short(name) for name in list(names)[::every]],
+        "tickvals": shown,
+        "ticktext": [_short(names[place]) if few else str(place + 1) for place in shown],
         "grid": False,
         "range": [-0.6, len(names) - 0.4],
     }
@@ -128,7 +135,7 @@ def _points(one: Dots, places: list[float], names: Sequence[str]) -> dict[str, A
         "name": one.name,
         "x": places,
         "y": _drawable(one.middle),
-        "text": list(names),
+        "text": _named(names),
         "marker": {"size": 8, "colour": colour, "open": one.role == "initial"},
         "range": {
             "up": _drawable(up),
@@ -151,9 +158,14 @@ def _bars(one: Dots, places: list[float], names: Sequence[str], least: float) ->
         "base": _drawable(base),
         "width": 0.36 if one.shift else 0.7,
         "said": list(zip(one.middle, one.low, one.high, strict=True)),  # the bar itself may be taller
-        "text": list(names),
+        "text": _named(names),
         "marker": {"colour": with_alpha(ROLES[one.role].colour, 0.6)},
     }
+
+
+def _named(names: Sequence[str]) -> list[str]:
+    """What the pointer shows: names with their numbers, where numbers stand on the axis."""
+    return list(names) if len(names) <= MOST_NAMES else [f"{i + 1}, {name}" for i, name in enumerate(names)]
 
 
 def _drawable(values: Sequence[float]) -> list[float | None]:

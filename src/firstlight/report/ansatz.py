@@ -54,6 +54,16 @@ def ansatz_sentence(ansatz: Ansatz) -> str:
     )
 
 
+def ansatz_advice(ansatz: Ansatz) -> str:
+    """What to make of the correlation."""
+    rows = _judged(ansatz)
+    if not rows:
+        return ""
+    if _direction(rows) == 1:
+        return "Its filters may be read as the features that it uses."
+    return "Do not read its filters as the features that it uses: random ones would correlate as much."
+
+
 def _judged(ansatz: Ansatz) -> tuple[AnsatzRow, ...]:
     return tuple(row for row in ansatz.pair(TRAINED, hidden=True) if len(row.null_pearson))
 
@@ -102,6 +112,8 @@ def _correlation(ansatz: Ansatz) -> Section:
     telling = rows if len(rows) <= 4 else (ranked[-1], ranked[-2], ranked[1], ranked[0])
     direction = _direction(rows) if rows else 0
     readings = [reading(row, direction=direction) for row in telling]
+    if not ansatz.pair(TRAINED, hidden=True):
+        return Section(title=FOLLOW, answer=ansatz_sentence(ansatz))
     return Section(
         title=FOLLOW,
         answer=" ".join([ansatz_sentence(ansatz), *readings]),
@@ -110,7 +122,8 @@ def _correlation(ansatz: Ansatz) -> Section:
                 figure=_correlation_figure(ansatz),
                 shows="For every layer the correlation of two matrices over its patches: which directions its filters "
                 "respond to, and which directions change the model's outputs. The grey bars are the null of the mark "
-                "beside them: the same gradients turned at random. Only what rises above them was learned.",
+                "beside them: the same gradients turned at random. Only what rises above them was learned. The output "
+                "layer is left out: its correlation is 1 by definition.",
                 published="Above 0.9 in most layers of trained networks, lower before training; no null was shown.",
                 measured=_numbers(ansatz),
                 formulas=("ansatz",),
@@ -160,7 +173,9 @@ def _interval(rows: tuple[AnsatzRow, ...]) -> list[Tensor]:
 
 
 def _correlation_figure(ansatz: Ansatz) -> Figure:
-    rows = ansatz.pair(TRAINED)
+    rows = ansatz.pair(
+        TRAINED, hidden=True
+    )  # the output layer is at 1 by definition and would squash the rest
     names = [row.layer for row in rows]
     initial = {row.layer: row for row in ansatz.pair(INITIAL)}
     pairs = [(TRAINED, "trained", rows)]
@@ -195,9 +210,9 @@ def _correlation_figure(ansatz: Ansatz) -> Figure:
 
 
 def _isotropy_figure(ansatz: Ansatz) -> Figure:
-    rows = ansatz.pair(TRAINED)
+    rows = ansatz.pair(TRAINED, hidden=True)
     series = [Dots.of("trained", [torch.tensor([row.isotropy]) for row in rows])]
-    before = ansatz.pair(INITIAL)
+    before = ansatz.pair(INITIAL, hidden=True)
     if len(before) == len(rows):
         series.append(Dots.of("initial", [torch.tensor([row.isotropy]) for row in before], role="initial"))
     return dots(

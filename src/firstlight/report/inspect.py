@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -11,30 +12,33 @@ from firstlight.insights import Inspection
 from firstlight.measures.feature_ansatz import FilterFaults
 from firstlight.measures.first_layer import Profile
 from firstlight.measures.linearized import LayerChange
-from firstlight.report.ansatz import ansatz_sections, ansatz_sentence, count
+from firstlight.report.ansatz import ansatz_advice, ansatz_sections, ansatz_sentence, count
 from firstlight.report.page import Page, Panel, Section
 from firstlight.report.regime import LAZY, regime_sections
 
 MOST_SHOWN = 128  # filters in the picture
+MOST_LISTED = 40  # numbers of dead filters in a sentence; the table has all
 
 
 def inspection_page(inspection: Inspection) -> Page:
-    """Turn an inspection into a page."""
-    sections = [_model(inspection)]
-    if inspection.profile is not None:
-        sections.append(_first_layer(inspection.profile, inspection.faults))
-    sections += [*ansatz_sections(inspection), _movement(inspection), *_lazy(inspection), _faults(inspection)]
+    """Turn an inspection into a page: what was found and what to do about it, then the figures behind that."""
+    sections = [_first_layer(inspection.profile, inspection.faults)] if inspection.profile is not None else []
+    sections += [
+        *_faults(inspection),
+        *ansatz_sections(inspection),
+        _movement(inspection),
+        *_lazy(inspection),
+    ]
     return Page(
         title=f"What {inspection.name} has learned",
         lead=(
-            _what(inspection),
             *_unmeasured(inspection),
-            ansatz_sentence(inspection.ansatz),
-            _moved(inspection),
             _fault_words(inspection),
-            _certainty(inspection),
+            f"{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
+            _moved(inspection),
+            _what(inspection),
         ),
-        sections=tuple(sections),
+        sections=(*sections, _model(inspection)),
         facts={
             "Data": f"{inspection.data_name}, {inspection.n_images} images",
             "Initial weights": inspection.initial_source,
@@ -56,6 +60,10 @@ def _what(inspection: Inspection) -> str:
             f" It classifies {inspection.accuracy:.0%} of them correctly (always naming the largest class would give "
             f"{inspection.chance:.0%})."
         )
+        if inspection.accuracy <= inspection.chance:
+            text += (
+                " That is no more than chance: check the scaling of the pixels and the order of the classes."
+            )
     return text
 
 
@@ -67,7 +75,9 @@ def _unmeasured(inspection: Inspection) -> tuple[str, ...]:
     total = len(skipped) + len(inspection.layers)
     listed = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
     more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-    return (f"{len(skipped)} of {total} layers were not measured ({listed}{more}).",)
+    return (
+        f"{len(skipped)} of {total} layers were not measured ({listed}{more}). Nothing below speaks of them.",
+    )
 
 
 def _certainty(inspection: Inspection) -> str:
@@ -82,31 +92,12 @@ def _certainty(inspection: Inspection) -> str:
 
 
 def _model(inspection: Inspection) -> Section:
-    names = [layer.name for layer in inspection.layers]
-    figure = dots(
-        names,
-        [Dots.of("weights", [torch.tensor([float(layer.n_weights)]) for layer in inspection.layers])],
-        title="Layers and their weights",
-        alt=f"Number of weights of {len(names)} layers",
-        x="layer",
-        y="weights",
-        height=320,
-        log_y=True,
-    ).with_columns(
-        {
-            "kind": [layer.kind for layer in inspection.layers],
-            "shape": [" x ".join(map(str, layer.shape)) for layer in inspection.layers],
-        }
-    )
-    return Section(
-        title="What is this model?",
-        answer=_what(inspection),
-        panels=(
-            Panel(
-                figure=figure, shows="Every layer that was measured, in the order in which images meet them."
-            ),
-        ),
-    )
+    """How certain the numbers are, and every layer that was measured."""
+    layers = {
+        f"{i + 1}, {layer.name}": f"{layer.kind}, {' x '.join(map(str, layer.shape))}, {layer.n_weights:,} weights"
+        for i, layer in enumerate(inspection.layers)
+    }
+    return Section(title="What was measured?", answer=_certainty(inspection), details=layers)
 
 
 def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
@@ -119,6 +110,7 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
         if i < MOST_SHOWN
     ]
     dead_words = f" Crossed out: {count(len(dead), 'dead filter')} ({_listed(dead)})." if dead else ""
+    name = profile.layer.name.removesuffix(".weight")
     controls = profile.controls()
     coarse = float(profile.energy.square().cumsum(0)[max(len(profile.energy) // 3 - 1, 0)])
     share = coarse / float(profile.energy.square().sum())
@@ -132,7 +124,7 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
             Panel(
                 figure=picture_grid(
                     filters[:MOST_SHOWN],
-                    title="Filters",
+                    title=f"Filters of {name}" if name else "Filters of the first layer",
                     alt=f"{min(len(filters), MOST_SHOWN)} small patterns, the filters of the first convolution",
                     scale="all",
                     marked=dict.fromkeys(dead, "dead"),
@@ -154,8 +146,8 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
 
 
 def _listed(numbers: list[int]) -> str:
-    """Numbers with commas, cut short after twelve."""
-    return ", ".join(map(str, numbers[:12])) + (", ..." if len(numbers) > 12 else "")
+    """Numbers with commas, cut short after as many as a sentence can hold."""
+    return ", ".join(map(str, numbers[:MOST_LISTED])) + (", ..." if len(numbers) > MOST_LISTED else "")
 
 
 def _profile_figure(profile: Profile) -> Figure:
@@ -185,44 +177,45 @@ def _moved(inspection: Inspection) -> str:
         lazy = sum(c.distance < 0.1 for c in changes)
         return (
             f"Training moved layer {most.name} most, by {most.distance:.1f} times its initial size, and layer "
-            f"{least.name} least ({least.distance:.2f}); {lazy} of {len(changes)} layers moved by less than a tenth."
+            f"{least.name} least ({least.distance:.2f}); {lazy} of {len(changes)} layers moved by less than a tenth"
+            + (" and could have been frozen." if lazy else ".")
         )
     grown = sum(c.growth > 1 for c in changes)
     simple = sum(c.effective_rank < 0.8 * c.initial_rank for c in changes)
     return (
         f"Against a fresh initialisation {grown} of {len(changes)} layers have larger weights and {simple} use clearly "
-        "fewer directions. How far training moved them cannot be told without the actual initial weights."
+        "fewer directions. Keep the initial weights of your next training and pass them as `initial` (--initial): "
+        "without them, nobody can tell how far the layers moved."
     )
 
 
 def _movement(inspection: Inspection) -> Section:
+    """Distances where they mean something: every network is far from a fresh initialisation."""
     changes = inspection.changes
-    own = inspection.has_own_initial
-    panels = (
-        (
+    title = (
+        "How far did every layer move?" if inspection.has_own_initial else "How many directions are in use?"
+    )
+    panels = []
+    if changes and inspection.has_own_initial:
+        panels.append(
             Panel(
                 figure=_distance_figure(changes),
                 formulas=("movement",),
                 shows="Distance of every layer from its initial weights, in units of their size. The grey bars are the "
-                "distance that unrelated weights of the same size would have: "
-                + (
-                    "a layer that reaches them keeps no trace of where it began."
-                    if own
-                    else "without the actual initial weights, every layer looks as far away as an unrelated network. "
-                    "Pass them as `initial` (--initial) to see movement."
-                ),
-            ),
+                "distance that unrelated weights of the same size would have: a layer that reaches them keeps no trace "
+                "of where it began.",
+            )
+        )
+    if changes:
+        panels.append(
             Panel(
                 figure=_rank_figure(changes),
                 formulas=("effective rank",),
                 shows="Number of directions that the filters of a layer really use (effective rank), trained and "
                 "initial. Training on few features lowers it.",
-            ),
+            )
         )
-        if changes
-        else ()
-    )
-    return Section(title="How far did every layer move?", answer=_moved(inspection), panels=panels)
+    return Section(title=title, answer=_moved(inspection), panels=tuple(panels))
 
 
 def _lazy(inspection: Inspection) -> tuple[Section, ...]:
@@ -267,31 +260,55 @@ def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
 
 
 def _fault_words(inspection: Inspection) -> str:
+    """Which filters do nothing, or nothing new, and what to do about them."""
     hidden = {row.layer for row in inspection.ansatz.rows if not row.is_output}
     faults = [fault for fault in inspection.faults if fault.name in hidden or fault.dead]
     dead, same = sum(len(f.dead) for f in faults), sum(f.n_superfluous for f in faults)
     total = sum(f.n_filters for f in inspection.faults)
     if dead == same == 0:
-        return f"None of its {total:,} filters is dead or a copy of another."
-    worst = max(faults, key=lambda f: (len(f.dead) + f.n_superfluous) / f.n_filters)
-    return (
-        f"Of {total:,} filters {dead:,} are dead (no output changed with them on these images) and {same:,} repeat "
-        f"another; the worst is layer {worst.name}: {len(worst.dead)} dead and {worst.n_superfluous} repeated of "
-        f"{worst.n_filters}."
-    )
+        return (
+            f"None of its {total:,} filters is dead or a copy of another: there is nothing to prune for free."
+        )
+    sentences = []
+    if dead:
+        sentences.append(
+            f"{_dead_words(faults, dead, total)} Prune them; if they are many, train with a lower rate."
+        )
+    if same:
+        worst = max(faults, key=lambda f: f.n_superfluous / f.n_filters)
+        sentences.append(
+            f"{same:,} filters repeat another, most of all in layer {worst.name} ({worst.n_superfluous} of "
+            f"{worst.n_filters}), which could be narrower."
+        )
+    return " ".join(sentences)
 
 
-def _faults(inspection: Inspection) -> Section:
+def _dead_words(faults: Sequence[FilterFaults], dead: int, total: int) -> str:
+    """The dead filters of the layer that images meet first among those that have any, one by one."""
+    first = next(fault for fault in faults if fault.dead)
+    numbers = _listed(list(first.dead))
+    listed = f"{len(first.dead)} of {first.n_filters} filters of layer {first.name} are dead: {numbers}."
+    if dead == len(first.dead):
+        return listed
+    layers = sum(bool(fault.dead) for fault in faults)
+    return f"{listed} In all, {dead:,} of {total:,} filters in {layers} layers are."
+
+
+def _faults(inspection: Inspection) -> tuple[Section, ...]:
+    """A figure only if there is something to see in it."""
     faults = inspection.faults
+    if not any(fault.dead or fault.n_superfluous for fault in faults):
+        return ()
+    shares = {
+        "dead": ([len(f.dead) / f.n_filters for f in faults], "trained"),
+        "repeated": ([f.n_superfluous / f.n_filters for f in faults], "random labels"),
+    }
     figure = dots(
         [f.name for f in faults],
         [
-            Dots.of("dead", [torch.tensor([len(f.dead) / f.n_filters]) for f in faults]),
-            Dots.of(
-                "repeated",
-                [torch.tensor([f.n_superfluous / f.n_filters]) for f in faults],
-                role="random labels",
-            ),
+            Dots.of(name, [torch.tensor([value]) for value in values], role=role)
+            for name, (values, role) in shares.items()
+            if any(values)
         ],
         title="Dead and repeated filters",
         alt=f"Share of dead and of repeated filters in {len(faults)} layers",
@@ -306,7 +323,7 @@ def _faults(inspection: Inspection) -> Section:
             "first repeated": ["; ".join(" = ".join(map(str, s)) for s in f.duplicates[:3]) for f in faults],
         }
     )
-    return Section(
+    section = Section(
         title="Does it carry dead weight?",
         answer=_fault_words(inspection),
         panels=(
@@ -318,3 +335,4 @@ def _faults(inspection: Inspection) -> Section:
             ),
         ),
     )
+    return (section,)

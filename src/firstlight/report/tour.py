@@ -107,18 +107,18 @@ def _images(images: ImagesTour) -> tuple[Section, ...]:
             "network learns is measured along these components.",
             panels=(
                 Panel(
-                    figure=shown,
-                    shows="Training images of all classes.",
-                    published="The papers use CIFAR-10, MNIST and others.",
-                    measured=f"{len(dict.fromkeys(images.labels))} classes among the {len(images.shown)} shown.",
-                    formulas=("components",),
-                ),
-                Panel(
                     figure=spectrum,
                     shows="From coarse to fine: each point is a component of the patches that the first layer sees, "
                     "shown below. Touch one to see it enlarged.",
                     published="Components of image patches are waves, ordered roughly from low to high frequency.",
                     measured=f"The last component has {float(share[-1]):.1e} of the variance.",
+                    formulas=("components",),
+                ),
+                Panel(
+                    figure=shown,
+                    shows="Training images of all classes.",
+                    published="The papers use CIFAR-10, MNIST and others.",
+                    measured=f"{len(dict.fromkeys(images.labels))} classes among the {len(images.shown)} shown.",
                     formulas=("components",),
                 ),
             ),
