@@ -241,6 +241,12 @@ MODELS: dict[str, tuple[Callable[[], Any], Tensor]] = {
     "a `forward` that loops over images": (LoopsOverImages, IMAGES),
     "a dictionary as output": (ReturnsDictionary, IMAGES),
     "a dictionary as input": (TakesDictionary, IMAGES),
+    "a dictionary as input, with `call`": (
+        lambda: firstlight.load_model(
+            factory=TakesDictionary, call=lambda model, x: model({"pixel_values": x})
+        ),
+        IMAGES,
+    ),
     "lazy layers": (lambda: nn.Sequential(nn.LazyConv2d(4, 3), nn.ReLU(), *head(4)), IMAGES),
     "weights on the `meta` device": (lambda: plain().to("meta"), IMAGES),
     "NaN among the weights": (poisoned, IMAGES),

@@ -186,3 +186,21 @@ def test_a_folder_of_runs_that_cannot_be_written_costs_the_run_and_not_the_page(
     assert code == 0, err
     assert "the run is not kept" in err
     assert (tmp_path / "inspect.html").exists()
+
+
+def test_a_model_that_takes_no_tensor_is_called_by_the_users_code(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "named_inputs.py").write_text(
+        "from torch import nn\nfrom firstlight import models\n"
+        "class Named(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.inner = models.build('lenet', classes=8)\n"
+        "    def forward(self, batch):\n        return self.inner(batch['pixels'])\n"
+        "def call(model, images):\n    return model({'pixels': images})\n"
+    )
+    given = ("--import", "named_inputs:Named", "--data", "photos", "--n", 4, "--output", tmp_path / "p.html")
+    code, _, err = run(monkeypatch, capsys, *given)
+    assert code == 2
+    assert "cannot take images" in err
+    code, _, err = run(monkeypatch, capsys, *given, "--call", "named_inputs:call")
+    assert code == 0, err
+    assert "model.inner.conv1" in (tmp_path / "p.html").read_text()

@@ -16,9 +16,10 @@ from firstlight.data import load
 from firstlight.insights import fresh_initial, inspect
 from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.report import Page, inspection_page, render
+from firstlight.report import Page, inspection_page, render, write_page
 from firstlight.report.ansatz import ansatz_sections
 from firstlight.tour.ansatz import run_ansatz_tour
+from models_and_inputs import MODELS
 
 
 def network(seed=0, **options):
@@ -88,6 +89,47 @@ def test_dead_networks_are_described_not_refused(photos):
     found = inspect(model, photos, n_images=8)
     assert {"0", "3"} <= set(found.ansatz.skipped)
     assert render(inspection_page(found))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "two input channels",
+        "groups and depthwise layers (ConvNeXt block)",
+        "vision transformer, linear layer over patches",
+        "one dimension (audio)",
+        "three dimensions (volumes)",
+        "a `forward` that loops over images",
+    ],
+)
+def test_networks_that_are_not_over_colour_images_have_a_page_too(name, tmp_path):
+    make, x = MODELS[name]
+    torch.manual_seed(0)
+    inspection = firstlight.inspect(make(), x, show=False)
+    assert write_page(inspection_page(inspection), str(tmp_path / "x.html")).stat().st_size > 10_000
+
+
+def test_components_of_a_grouped_first_layer_are_drawn_over_all_channels():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(4, 4, 3, groups=2), nn.Flatten(), nn.Linear(4 * 36, 2))
+    inspection = firstlight.inspect(model, torch.randn(8, 4, 8, 8), show=False)
+    figure = inspection_page(inspection).sections[0].panels[1].figure
+    assert figure.sprite.n == len(inspection.profile.energy) == 36
+
+
+def test_the_page_tells_what_later_papers_add_and_what_is_missing(photos):
+    x, initial = photos.x, network(seed=0)
+
+    def answer(**options):
+        page = inspection_page(firstlight.inspect(network(seed=1), n_images=24, show=False, **options))
+        return next(s.answer for s in page.sections if s.title == "What do later papers add?")
+
+    with_initial = answer(data=photos, initial=initial)
+    assert "hidden layers along the gradients" in with_initial
+    assert "within classes is" in with_initial
+    without = answer(data=x)
+    assert "it needs the weights before training" in without
+    assert "it needs labels" in without
 
 
 def test_bad_data_are_refused(photos):

@@ -32,6 +32,7 @@ def inspect(
     arch: str | None = None,
     factory: Annotated[str | None, Parameter(name="--import")] = None,
     entry: str | None = None,
+    call: str | None = None,
     initial: Path | None = None,
     split: str | None = None,
     n: int | None = None,
@@ -66,6 +67,9 @@ def inspect(
         Code of yours that builds the model, as module:function; the function is called without arguments.
     entry
         Entry of the checkpoint to read if it holds the weights more than once, such as ema.
+    call
+        Code of yours that calls the model, as module:function, if its input is no tensor of images; the function is
+        given the model and a batch of images.
     initial
         Weights of the same model before training, to see how far training moved them and whether it was lazy. By
         default the model is compared with a fresh initialisation.
@@ -116,6 +120,7 @@ def inspect(
         shape=images.shape,
         options=named_values(option),
         entry=entry,
+        call=call,
     )
     model = load_from(checkpoint).to(place)
     before = None if initial is None else load_from(initial).to(place)

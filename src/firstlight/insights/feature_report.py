@@ -24,6 +24,7 @@ from firstlight.measures.since.richness import Richness
 
 N_IMAGES = 64
 NO_INITIAL = "it needs the weights before training, as `initial` (--initial)"
+NO_LAYERS = "no layer sees all images in one pass"
 NO_LABELS = "it needs labels, of at least two classes"
 
 
@@ -176,6 +177,9 @@ def _variation(
 
 def _richness(seen: dict[str, Tensor], missing: dict[str, str], seed: int) -> Richness | None:
     layers = [name for name in seen if name != OUTPUTS]
+    if not layers:
+        missing["richness"] = NO_LAYERS
+        return None
     try:
         return richness(seen[layers[-1]], seen[OUTPUTS], seed=seed)
     except InvalidInput as error:  # too few images, or outputs that do not vary

@@ -13,6 +13,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
+from firstlight.insights.feature_report import FeatureReport, feature_report
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.regime import RegimeResult, regime
 from firstlight.measures.feature_ansatz import (
@@ -94,6 +95,9 @@ class Inspection(Result):
         Fewer images were taken on request.
     seconds : float
         It took.
+    features : FeatureReport or None
+        What later papers add: the ansatz of what changed, exponents, class variation, richness; None if the
+        model cannot be run that way.
     """
 
     name: str
@@ -117,6 +121,7 @@ class Inspection(Result):
     no_regime: str
     is_fast: bool
     seconds: float
+    features: FeatureReport | None = None
 
 
 def inspect(
@@ -212,6 +217,7 @@ def inspect(
         regime=movement,
         no_regime=why_not,
         is_fast=fast,
+        features=_features(model, initial, images, trained, output_part, fast, seed, show),
         seconds=time.perf_counter() - begun,
     )
 
@@ -282,6 +288,28 @@ def regime_or_reason(
         ), ""  # fmt: skip
     except InvalidInput as error:  # no forward-mode derivative, frozen weights, images that meet
         return None, str(error)
+
+
+def _features(
+    model: nn.Module,
+    initial: nn.Module | None,
+    images: ImageData | Tensor,
+    trained: PatchAgop,
+    output_part: OutputName,
+    fast: bool,
+    seed: int,
+    show: bool | None,
+) -> FeatureReport | None:
+    if output_part is not None:
+        return None
+    one = (images.x if isinstance(images, ImageData) else images)[0, 0]
+    n = (FAST_LARGE if fast else LARGE_IMAGES) if one.numel() > 128**2 else FAST_SMALL
+    try:
+        return feature_report(
+            model, images, initial=initial, gradients=trained, n_images=n, seed=seed, show=show
+        )
+    except InvalidInput:  # layers that answer differently to one image and to many
+        return None
 
 
 def profile_or_none(model: nn.Module, x: Tensor, seed: int) -> Profile | None:

@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from firstlight.figures import Curve, Dots, Figure, curves, dots, picture_grid
 from firstlight.figures.pictures import sprite
@@ -16,6 +18,15 @@ from firstlight.report.ansatz import ansatz_advice, ansatz_sections, ansatz_sent
 from firstlight.report.page import Page, Panel, Section
 from firstlight.report.regime import LAZY, regime_sections
 
+MISSING = {
+    "centred": "The ansatz of what training changed is missing",
+    "variation": "The variation within classes is missing",
+    "richness": "Richness is missing",
+}
+LATER_ADVICE = (
+    "A layer whose change does not exceed its null can be frozen for a trial; classes that do not draw together with "
+    "depth point to features that the labels did not shape."
+)
 MOST_SHOWN = 128  # filters in the picture
 MOST_LISTED = 40  # numbers of dead filters in a sentence; the table has all
 
@@ -28,6 +39,7 @@ def inspection_page(inspection: Inspection) -> Page:
         *ansatz_sections(inspection),
         _movement(inspection),
         *_lazy(inspection),
+        *_later(inspection),
     ]
     return Page(
         title=f"What {inspection.name} has learned",
@@ -91,6 +103,41 @@ def _certainty(inspection: Inspection) -> str:
     return f"{how}: with {inspection.ansatz.n_images} images and {inspection.ansatz.method}, {sure}."
 
 
+def _later(inspection: Inspection) -> tuple[Section, ...]:
+    """What later papers add, each number with its null; what is missing says why."""
+    features = inspection.features
+    if features is None or not features.sentences():
+        return ()
+    missing = [f"{MISSING[name]}: {reason}." for name, reason in features.missing.items()]
+    rows = {
+        f"{row.layer}, exponent": f"{row.exponent:.2f} ({row.low:.2f} to {row.high:.2f}); rotated gradients "
+        f"{float(row.null_exponent.nanmean()):.2f}"
+        for row in features.exponents
+        if not row.is_output and math.isfinite(row.exponent)
+    }
+    if features.centred is not None:
+        rows |= {
+            f"{row.layer}, ansatz of the change": f"{row.pearson:.2f}; rotated gradients "
+            f"{float(row.null_pearson.mean()):.2f}"
+            for row in features.centred.rows
+            if not row.is_output
+        }
+    if features.variation is not None:
+        pairs = zip(features.variation.layers, features.variation.ratio.tolist(), strict=True)
+        shuffled = features.variation.shuffled.mean(1).tolist()
+        rows |= {
+            f"{name}, within over between classes": f"{ratio:.2g}; shuffled labels {null:.2g}"
+            for (name, ratio), null in zip(pairs, shuffled, strict=True)
+        }
+    return (
+        Section(
+            title="What do later papers add?",
+            answer=" ".join([*features.sentences(), *missing, LATER_ADVICE]),
+            details=rows,
+        ),
+    )
+
+
 def _model(inspection: Inspection) -> Section:
     """How certain the numbers are, and every layer that was measured."""
     layers = {
@@ -123,7 +170,7 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
         panels=(
             Panel(
                 figure=picture_grid(
-                    filters[:MOST_SHOWN],
+                    _pictures(filters[:MOST_SHOWN]),
                     title=f"Filters of {name}" if name else "Filters of the first layer",
                     alt=f"{min(len(filters), MOST_SHOWN)} small patterns, the filters of the first convolution",
                     scale="all",
@@ -164,8 +211,17 @@ def _profile_figure(profile: Profile) -> Figure:
         x="patch component, by decreasing variance",
         y="energy",
     )
-    pictures = profile.pca.basis.mT.reshape(-1, *profile.layer.weight.shape[1:])
-    return dataclasses.replace(figure, sprite=sprite(pictures, name="component"))
+    # components span all channels, of which a filter of a group sees a part
+    patterns = profile.pca.basis.mT.reshape(-1, profile.layer.channels, *profile.layer.size)
+    return dataclasses.replace(figure, sprite=sprite(_pictures(patterns), name="component"))
+
+
+def _pictures(patterns: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k rows columns"]:
+    """Patterns as pictures: in grey or colour if that is what their channels are, else channels below each other."""
+    n, channels, h, w = patterns.shape
+    if channels in (1, 3) and h > 1:
+        return patterns
+    return patterns.reshape(n, 1, 1, channels) if h == w == 1 else patterns.reshape(n, 1, channels * h, w)
 
 
 def _moved(inspection: Inspection) -> str:

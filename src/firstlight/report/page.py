@@ -143,9 +143,9 @@ def render_with(template: str, *, panels: list[Panel], static: bool, **words: An
     )
 
 
-def write_page(page: Page, path: Path, *, static: bool = False) -> Path:
+def write_page(page: Page, path: str | Path, *, static: bool = False) -> Path:
     """Write the page, whole or not at all."""
-    return write_html(render(page, static=static), path)
+    return write_html(render(page, static=static), Path(path))
 
 
 def write_html(html: str, path: Path) -> Path:
