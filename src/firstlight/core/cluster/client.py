@@ -15,7 +15,9 @@ from firstlight.core.cluster.task import Finished, Order, Runner, answer, work
 from firstlight.core.cluster.worker import difference, facts, stored_runs
 from firstlight.core.errors import ClusterProblem, InvalidInput
 
-CONNECT_SECONDS = 10.0  # for a scheduler to answer
+CONNECT_SECONDS = 10.0  # for a scheduler to be reached
+SILENT_SECONDS = 120.0  # without an answer of a scheduler that was reached: a busy one may take long
+RESULT_SECONDS = 10.0  # for an outcome to arrive before the cluster is looked at again
 ANSWER_SECONDS = 60.0  # for a worker to import the package and say what it is
 ALONE_SECONDS = 30.0  # without any worker before the tasks are given up
 CHECK_SECONDS = 2.0  # between two looks at the scheduler
@@ -109,7 +111,9 @@ class Cluster:
 
         for attempt in range(ATTEMPTS):
             self.check(now=True)
-            listed = self._listed()
+            while not (listed := self._listed()):  # nobody to send to; the check gives up in time
+                time.sleep(0.2)
+                self.check(now=True)
             workers = [address for address in self.workers if address in listed] or None
             try:
                 futures: dict[str, Any] = self.client.sync(scatter)
@@ -134,7 +138,7 @@ class Cluster:
     def _listed(self) -> dict[str, int]:
         """Addresses of the workers with their threads, as the scheduler knows them."""
         listed: dict[str, int] = self.client.sync(
-            self.client.scheduler.ncores, callback_timeout=CONNECT_SECONDS
+            self.client.scheduler.ncores, callback_timeout=SILENT_SECONDS
         )
         return listed
 
@@ -265,7 +269,7 @@ class _Sending:
         from distributed.scheduler import KilledWorker
 
         try:
-            finished: Finished = future.result(timeout=CONNECT_SECONDS)
+            finished: Finished = future.result(timeout=RESULT_SECONDS)
             return finished
         except KilledWorker as error:
             raise ClusterProblem(

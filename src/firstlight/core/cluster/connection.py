@@ -28,6 +28,8 @@ def connected(address: str) -> Iterator[Cluster]:
         stack.enter_context(_quiet())
         target = _target(address, stack, distributed)
         seconds, alone = cluster_client.CONNECT_SECONDS, cluster_client.ALONE_SECONDS
+        if not isinstance(target, str):  # started a moment ago on this machine: it is there, however busy
+            seconds = alone = cluster_client.SILENT_SECONDS
         try:
             client = distributed.Client(target, timeout=seconds, set_as_default=False)
         except (OSError, ValueError) as error:
@@ -58,6 +60,8 @@ def _target(address: str, stack: ExitStack, distributed: Any) -> Any:
     if kind == "local" and rest.isdigit() and int(rest) > 0:
         return stack.enter_context(_local_cluster(int(rest), distributed))
     if kind in ("tcp", "tls") and rest.startswith("//") and rest.rpartition(":")[2].isdigit():
+        if kind == "tls":
+            _demand_certificates(distributed)
         return address
     if Path(address).is_file():
         described = read_json(Path(address))
@@ -83,6 +87,19 @@ def _local_cluster(n: int, distributed: Any) -> Any:
         worker_dashboard_address="127.0.0.1:0",
         silence_logs=logging.CRITICAL + 1,
     )
+
+
+def _demand_certificates(distributed: Any) -> None:
+    """Ask for certificates before Dask does, whose client leaves a trail of errors without them."""
+    try:
+        context = distributed.Security().get_connection_args("client")["ssl_context"]
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"`cluster` must have certificates that can be read ({words(error)}).") from error
+    if context is None:
+        raise InvalidInput(
+            "`cluster` at a tls:// address needs certificates: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
+            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY."
+        )
 
 
 def _close(client: Any) -> None:
