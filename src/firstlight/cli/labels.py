@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from firstlight.cli.arguments import AS_THEY_ARE, FolderOptions, Page, Seed, Static
+from firstlight.cli.arguments import AS_THEY_ARE, Cluster, FolderOptions, Page, Seed, Static
 from firstlight.cli.output import page_file, seconds_of, wrote
 from firstlight.core.terminal import visible
 
@@ -29,6 +29,7 @@ def labels(
     top: int = 60,
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
+    cluster: Cluster = None,
     output: Page = Path("labels.html"),
     csv: Annotated[Path | None, Parameter(name="--csv")] = None,
     static: Static = False,
@@ -61,6 +62,7 @@ def labels(
         File to write the table to; by default beside the page.
     """
     from firstlight.core.errors import InvalidInput
+    from firstlight.core.parallel import on_cluster
     from firstlight.insights.label_check import check_labels
     from firstlight.insights.label_record import check_record
     from firstlight.report.labels import labels_sentences, write_labels_page
@@ -74,11 +76,12 @@ def labels(
         raise InvalidInput("--record replaces training: leave out --model, --budget and --n.")
     seconds = None if budget is None else seconds_of(budget)
     images = _images(data, split, n, seed, folder)
-    check = (
-        check_labels(images, model, budget=seconds, top=top, seed=seed)
-        if record is None
-        else check_record(images, record, top=top)
-    )
+    with on_cluster(cluster):
+        check = (
+            check_labels(images, model, budget=seconds, top=top, seed=seed)
+            if record is None
+            else check_record(images, record, top=top)
+        )
     for sentence in labels_sentences(check):
         print(visible(sentence), file=sys.stderr)
     print(f"Wrote {visible(str(check.write_csv(table)))}.")
