@@ -127,16 +127,16 @@ def overhead_seconds(n: int = 300) -> float:
 
 def check(pair: float) -> None:
     """Time a real matrix on 1 and 2 workers beside the model."""
-    x, side, n = random_images(1024), 256, 10
+    x, side, n = random_images(1536), 256, 20
     compute = Part(x, side)
     for workers in (1, 2):
         with on_cluster(f"local:{workers}"):
             map_tasks(compute, [(0, 0)] * (2 * workers), label="", show=False)  # compiles on every worker
             overhead = overhead_seconds()
-            blocks = [(i, j) for i in range(0, 1024, side) for j in range(i, 1024, side)][:n]
-            cpu_before, start = cpu_seconds(), time.perf_counter()
+            blocks = [(i, j) for i in range(0, len(x), side) for j in range(i, len(x), side)][:n]
+            others, start = cpu_seconds() - time.process_time(), time.perf_counter()
             map_tasks(compute, blocks, label="", show=False)
-            wall, spent = time.perf_counter() - start, cpu_seconds() - cpu_before
+            wall, spent = time.perf_counter() - start, cpu_seconds() - time.process_time() - others
         model = Job("", n, side**2 * pair, outcome=8 * side**2).seconds(workers, overhead)
         share = spent / (wall * workers)
         print(
