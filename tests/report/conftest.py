@@ -101,9 +101,13 @@ class Browser:
         return WebDriverWait(self.driver, seconds, 0.05).until(lambda d: d.execute_script(script, *arguments))
 
     def point_at(self, element):
-        """Bring an element to the middle of the window and the pointer to its middle."""
+        """Unfold what hides an element, bring it to the middle of the window and the pointer to its middle."""
         from selenium.webdriver import ActionChains
 
+        self.run(
+            "for (let e = arguments[0]; e; e = e.parentElement) if (e.tagName === 'DETAILS') e.open = true",
+            element,
+        )
         self.run("arguments[0].scrollIntoView({behavior: 'instant', block: 'center'})", element)
         ActionChains(self.driver).move_to_element(element).pause(0.1).move_by_offset(1, 1).perform()
 

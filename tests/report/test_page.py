@@ -124,4 +124,4 @@ def test_the_first_figure_of_a_section_is_open_and_the_others_fold_away():
     assert "<strong>First</strong>" in before
     assert inside.strip().startswith("<summary>Second</summary>")
     assert "<strong>Second</strong>" in inside
-    assert html.count("<summary>Numbers, formulas and what was published</summary>") == 2
+    assert html.count("<summary>Numbers and details</summary>") == 2

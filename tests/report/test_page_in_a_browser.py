@@ -273,6 +273,19 @@ def test_printing_draws_every_figure_in_light_colours(browser, tour_file):
         browser.see(dark=True)
 
 
+def test_folded_figures_and_formulas_unfold_on_paper_and_behind_a_link(browser, tour_file):
+    browser.open(tour_file)
+    visible = "return [...document.querySelectorAll('details.more svg.figure, .math')].map(e => e.checkVisibility())"
+    assert not any(browser.run(visible))
+    browser.see(media="print")
+    assert all(browser.run(visible))
+    browser.see()
+    browser.run("document.querySelector('figure a[href^=\"#\"]').click()")
+    assert browser.until(
+        "return document.querySelector('.formulas :target, .formulas > div:target')?.checkVisibility()"
+    )
+
+
 def test_an_interactive_page_shows_its_figures_without_scripts_too(browser, tour_file, tmp_path):
     html = tour_file.read_text()
     start, end = html.index("<script>"), html.rindex("</script>")

@@ -95,7 +95,7 @@ class Watcher:
         self._cost: dict[str, float] = {}
         self._send(0, self._measured(probe.parts))
         # what is measured before the training begins takes none of its time
-        self._begun, self._spent = time.perf_counter(), 0.0
+        self._begun, self._spent = (time.perf_counter(), time.process_time()), 0.0
 
     def __call__(self, step: int | None = None, model: nn.Module | None = None) -> None:
         """Take note of one more step, or of its number; `model` is ignored, so that this serves as an observer."""
@@ -115,7 +115,9 @@ class Watcher:
         """Whether enough steps have passed, and the budget covers what the part took last time."""
         if self._step - self._last[part] < self._every:
             return False
-        passed = time.perf_counter() - self._begun
+        # the training's own time: on a busy machine the clock on the wall runs for others too, and with several
+        # threads the processor's clock runs faster than it
+        passed = min(time.perf_counter() - self._begun[0], time.process_time() - self._begun[1])
         return self._spent + self._cost[part] <= self._budget * passed
 
     def _measured(self, parts: Mapping[str, Callable[[], dict[str, float]]]) -> dict[str, float]:
