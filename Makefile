@@ -80,6 +80,17 @@ docs: $(READY) ## Build the documentation into docs/_build/html; any warning fai
 fuzz: $(READY) ## Read 2,000 damaged files and all lies; a traceback, silence, a hang or memory fails
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --mutants 2000
 
+KILLS ?= 20
+crash: $(READY) ## Kill each long command KILLS times and compare its results with undisturbed ones (long)
+	@PYTHONPATH=tests $(BIN)/python -m crash --kills $(KILLS)
+
+audit: $(READY) ## Look up known vulnerabilities of all installed packages (needs the network)
+	@$(BIN)/python -c 'import pip_audit' 2>/dev/null || { \
+	  echo "Installing pip-audit ..."; $(PIP) install --quiet --constraint constraints.txt pip-audit; }
+	@$(BIN)/python -c 'import json, urllib.request as u; json.load(u.urlopen("https://pypi.org/pypi/pip/25.0/json", timeout=20))["vulnerabilities"]' \
+	  2>/dev/null || { echo "The network here does not lead to pypi.org's list of vulnerabilities: nothing was checked."; exit 1; }
+	$(BIN)/pip-audit --local --skip-editable
+
 check-desk: $(READY) ## Run every study at desk scale and write docs/ledger (long)
 	$(BIN)/firstlight reproduce all --scale desk --record docs/ledger
 

@@ -4,21 +4,26 @@ import json
 import os
 import random
 import stat
+import subprocess
+import sys
 
 import pytest
 import torch
 from PIL import Image
 from torch import nn
 
-from firstlight.cli.data import info
+from firstlight.cli.data import get, info
 from firstlight.cli.output import page_file, print_table
 from firstlight.cli.runs import list_runs, rm
 from firstlight.cli.train import train
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.core.progress import screen
+from firstlight.data import as_images
 from firstlight.insights import inspect
+from firstlight.kernels import ConvKernel, stored_gram
 from firstlight.measures.linearized import ntk_gram
 from firstlight.store import RunSpec, Store
+from limits import COMMAND
 
 HOSTILE = b"b[bold]x[red]\x1b[31m\xff"
 
@@ -114,3 +119,52 @@ def test_a_tangent_kernel_larger_than_the_memory_is_refused(monkeypatch):
     with pytest.raises(InvalidInput, match="60 x 60 numbers needs"):
         ntk_gram(network(), images, outputs="full", show=False)
     assert ntk_gram(network(), images, outputs="trace", show=False).shape == (20, 20)
+
+
+def test_half_precision_images_are_converted_and_never_computed_with():
+    images = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
+    half, whole = (inspect(network(), x) for x in (images, images.float()))
+    assert half.profile.energy.dtype == whole.profile.energy.dtype
+    assert torch.equal(half.profile.energy, whole.profile.energy)
+
+
+def test_a_kernel_matrix_of_half_precision_images_is_stored(tmp_path):
+    images = torch.rand(4, 1, 6, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
+    kernel, store = ConvKernel(depth=1), Store(tmp_path)
+    stored = stored_gram(images, kernel=kernel, store=store, n_jobs=1)
+    assert torch.equal(stored, stored_gram(images.float(), kernel=kernel, store=store, n_jobs=1))
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_no_images_at_all_are_refused(n):
+    for images in (torch.rand(3, 1, 8, 8), "photos"):
+        with pytest.raises(InvalidInput, match="must"):
+            as_images(images, n=n)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda folder: (folder / "x.npz").symlink_to("x.npz"), "x.npz"),
+        (lambda folder: (folder / "x.npz").write_text("none"), "not a plain npz file"),
+    ],
+)
+def test_a_path_with_a_line_break_or_a_circle_of_links_ends_in_one_line(tmp_path, make, words):
+    folder = tmp_path / "a\nb"
+    folder.mkdir()
+    make(folder)
+    command = [sys.executable, "-m", "firstlight", "data", "info", str(folder / "x.npz")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+
+
+def test_whatever_is_wrong_with_a_copy_is_told_in_one_line(tmp_path):
+    """A row without a class ends the reader of this data set in an AttributeError."""
+    (tmp_path / "train" / "00000").mkdir(parents=True)
+    for name in ("train/00000/0_0.ppm", "a.ppm"):
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    (tmp_path / "GT-final_test.csv").write_text("Filename;ClassId\na.ppm\n")
+    with pytest.raises(InvalidInput, match="cannot be read as a copy of gtsrb"):
+        get("gtsrb", source=tmp_path)

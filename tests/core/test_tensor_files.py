@@ -35,6 +35,14 @@ def test_what_is_sealed_is_read_back(tmp_path):
         assert read.tensors[name].dtype == tensor.dtype
 
 
+def test_equal_contents_are_equal_bytes(tmp_path):
+    words = {"arch": "small", "data": 'é "photos" \n\t\x1f', "other": "/"}
+    for i in range(8):
+        save_sealed(tmp_path / str(i), tensors(), words)
+    assert len({(tmp_path / str(i)).read_bytes() for i in range(8)}) == 1
+    assert load_sealed(tmp_path / "0").words == words
+
+
 def test_every_flipped_bit_of_a_sealed_file_is_noticed(tmp_path):
     file = tmp_path / "f"
     save_sealed(file, tensors(), {"arch": "small"})

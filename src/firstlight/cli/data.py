@@ -1,5 +1,6 @@
 """`firstlight data`: list, fetch and describe data sets."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,10 +47,12 @@ def get(name: str, *, source: Source = None) -> None:
     name
         Name of the data set, as in `firstlight data list`.
     """
+    from firstlight.core.foreign import guarded
     from firstlight.data import describe, fetch
     from firstlight.data.cache import manifest
 
-    folder = fetch(name, source=source)
+    with guarded(source, f"a copy of {name}") if source else nullcontext():
+        folder = fetch(name, source=source)
     entry = describe(name)
     if folder is None:
         print(f"{entry.name} needs no fetching: {entry.where}.")
@@ -74,10 +77,12 @@ def info(
     from rich.table import Table
     from rich.text import Text
 
+    from firstlight.core.foreign import guarded
     from firstlight.core.terminal import visible
     from firstlight.data import load
 
-    data = load(name, split, source=source, **folder.options)
+    with guarded(source, f"a copy of {name}") if source else nullcontext():
+        data = load(name, split, source=source, **folder.options)
     std, mean = torch.std_mean(data.x.double(), dim=(0, 2, 3), correction=0)
     facts = Table("", "", box=None, show_header=False, pad_edge=False)
     facts.add_row("name", Text(visible(f"{data.meta['name']} ({split})")))

@@ -2,8 +2,10 @@
 
 import io
 import os
+import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
@@ -16,6 +18,7 @@ from firstlight.core.version import __version__
 app = App(
     name="firstlight",
     version=__version__,
+    suppress_keyboard_interrupt=False,  # `main` says what is kept, and tells SIGTERM from Ctrl-C
     help="Show what a convolutional network learns, in what order, and why.",
     help_epilogue=(
         "Start with `firstlight tour`. Data sets are kept in the folder FIRSTLIGHT_DATA, results in FIRSTLIGHT_RUNS."
@@ -53,14 +56,29 @@ def main() -> None:
     except CycloptsError:  # already printed, with the nearest command or option
         sys.exit(2)
     except FirstlightError as error:
-        print(f"firstlight: {visible(_for_command_line(error))}", file=sys.stderr)
-        sys.exit(2)
+        _fail(_for_command_line(error))
     except KeyboardInterrupt as stop:
+        for number in (signal.SIGINT, signal.SIGTERM):  # an impatient second one must not end in a traceback
+            signal.signal(number, signal.SIG_IGN)
         print("\nfirstlight: stopped. Finished runs are kept; the same command resumes.", file=sys.stderr)
         sys.exit(143 if isinstance(stop, Terminated) else 130)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:  # of the file system, which is no fault of ours
+        if error.errno is None:
+            raise
+        _fail(f"{error.strerror}: {error.filename}" if error.filename is not None else str(error.strerror))
+    except RuntimeError as error:
+        if not str(error).startswith("Symlink loop"):  # an OSError since Python 3.13
+            raise
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    """End with one line; names of files may hold line breaks."""
+    print(f"firstlight: {visible(message)}".replace("\n", "\\n"), file=sys.stderr)
+    sys.exit(2)
 
 
 def _for_command_line(error: FirstlightError) -> str:

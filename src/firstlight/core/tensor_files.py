@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,10 +44,23 @@ def save_tensors(
     """Write tensors and words to `path`; a full disk is an OSError, as with every other writer."""
     try:
         save_file(dict(tensors), path, metadata=dict(words) if words else None)
+        _sort_words(path)
     except SafetensorError as error:
         if number := re.search(r"os error (\d+)", str(error)):
             raise OSError(int(number[1]), str(error), str(path)) from error
         raise StoreProblem(f"Cannot write {path}: {error}.") from error
+
+
+def _sort_words(path: Path) -> None:
+    """Put the words in order, so that equal contents are equal bytes: safetensors writes them in any order."""
+    with path.open("r+b") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        header["__metadata__"] = dict(sorted(header.get("__metadata__", {}).items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        if header["__metadata__"] and len(text) <= length:
+            file.seek(8)
+            file.write(text.ljust(length))
 
 
 def save_sealed(

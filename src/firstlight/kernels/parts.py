@@ -184,5 +184,6 @@ def fingerprint(*tensors: Tensor | None, words: str = "") -> str:
             digest.update(b"none")
             continue
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().contiguous().numpy().tobytes())
+        # as bytes: NumPy knows no bfloat16
+        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

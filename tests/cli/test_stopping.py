@@ -1,0 +1,40 @@
+"""A command that is asked to stop says so in one line, and the same command resumes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from limits import COMMAND
+
+# the first checkpoint at once, instead of after 20 seconds
+PROGRAM = """
+from firstlight.cli.main import main
+from firstlight.training import loop
+loop.CHECKPOINT_SECONDS = 0.1
+main()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_stopped_training_says_so_in_one_line_and_leaves_a_checkpoint(tmp_path, number, code):
+    runs = tmp_path / "runs"
+    command = [sys.executable, "-c", PROGRAM, "train", "--n", "64", "--epochs", "100000"]
+    environment = {**os.environ, "FIRSTLIGHT_RUNS": str(runs)}
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not list(runs.glob(".scratch/*/checkpoint*")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=COMMAND)
+    assert process.returncode == code
+    lines = [line for line in said.splitlines() if line and "training and" not in line]
+    assert lines == ["firstlight: stopped. Finished runs are kept; the same command resumes."]
+    assert list(runs.glob(".scratch/*/checkpoint.safetensors"))
+    assert not list(tmp_path.rglob("*.part"))

@@ -1,0 +1,1 @@
+"""Commands that are killed at random moments, and what must be true of them afterwards."""
