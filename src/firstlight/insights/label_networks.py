@@ -93,13 +93,13 @@ class LabelNetworks:
 
     def recipe(self, number: int, n_images: int, *, epochs: int | None = None) -> Recipe:
         """How one network is trained on `n_images`: at least 8 steps an epoch, as far as batches of 8 allow."""
+        # Adam: with momentum and no warm-up, some networks blew up in their first steps and learned nothing
         return Recipe(
-            lr=0.05,
-            momentum=0.9,
-            weight_decay=5e-4,
-            batch_size=min(BATCH, max(8, n_images // 8)),
+            optimiser="adam",
+            lr=2e-3,
+            batch_size=min(BATCH // 2, max(8, n_images // 8)),
             epochs=epochs or self.epochs,
-            milestones=(0.6, 0.85),
+            milestones=(0.75,),
             seed=seed_from("label order", self.seed, number) % (1 << 31),
         )
 
