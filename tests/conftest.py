@@ -1,6 +1,7 @@
 """One thread, reproducible draws, no shared folders: what every test may rely on."""
 
 import os
+import signal
 
 os.environ.setdefault("FIRSTLIGHT_JOBS", "1")
 # SciPy reads this once, when it is imported; without it scikit-learn skips its checks of array inputs
@@ -13,6 +14,10 @@ import torch
 hypothesis.settings.register_profile("ci", max_examples=25, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("dev", max_examples=100, deadline=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+# shells let background jobs ignore Ctrl-C, and the commands that tests stop by it would inherit that
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 torch.set_num_threads(int(os.environ.get("FIRSTLIGHT_TEST_THREADS", "1")))
 
