@@ -11,7 +11,7 @@ from firstlight.insights import inspect
 from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps, constant_share
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.report import inspection_page
-from firstlight.report.ansatz import ansatz_sections, ansatz_sentence
+from firstlight.report.ansatz import ansatz_advice, ansatz_sections, ansatz_sentence
 from firstlight.report.chance import beyond_chance, chance_of_ignoring_flat
 from firstlight.tour.ansatz import AnsatzTour
 
@@ -253,8 +253,9 @@ def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
     fault = inspection.faults[0]
     opening = inspection_page(inspection).lead[0]
     numbers = ", ".join(map(str, fault.dead))
-    assert opening.startswith(f"{len(fault.dead)} of 16 filters of layer 0 are dead: {numbers}.")
-    assert "Prune them" in opening
+    verb = "is" if len(fault.dead) == 1 else "are"
+    assert opening.startswith(f"{len(fault.dead)} of 16 filters of layer 0 {verb} dead: {numbers}.")
+    assert "Prune what stays dead on more images than these 8" in opening
     faultless = tuple(dataclasses.replace(f, dead=(), duplicates=()) for f in inspection.faults)
     page = inspection_page(dataclasses.replace(inspection, faults=faultless))
     assert "None of its" in page.lead[0]
@@ -292,3 +293,9 @@ def test_distances_are_drawn_only_from_initial_weights_of_its_own(photos):
     assert "Distance from the initial weights" in titles[True]
     assert "Distance from the initial weights" not in titles[False]
     assert "Filters of 0" in titles[False]
+
+
+def test_the_advice_goes_with_the_layers_on_both_sides_of_their_nulls():
+    assert "may be read as the features" in ansatz_advice(ansatz_with(rows([0.9] * 8)))
+    assert "Judge it layer by layer" in ansatz_advice(ansatz_with(rows([0.9] * 8 + [-0.9] * 8)))
+    assert "Do not read its filters" in ansatz_advice(ansatz_with(rows([0.5] * 8)))

@@ -59,7 +59,10 @@ def ansatz_advice(ansatz: Ansatz) -> str:
     rows = _judged(ansatz)
     if not rows:
         return ""
-    if _direction(rows) == 1:
+    above, below = (beyond_chance(n, n=len(rows), p=_chance(rows)) for n in _outside(rows))
+    if above and below:
+        return "Judge it layer by layer: in some the filters follow the gradients, in others they avoid them."
+    if above:
         return "Its filters may be read as the features that it uses."
     return "Do not read its filters as the features that it uses: random ones would correlate as much."
 

@@ -328,7 +328,8 @@ def _fault_words(inspection: Inspection) -> str:
     sentences = []
     if dead:
         sentences.append(
-            f"{_dead_words(faults, dead, total)} Prune them; if they are many, train with a lower rate."
+            f"{_dead_words(faults, dead, total)} Prune what stays dead on more images than these "
+            f"{inspection.n_images}; if that is much, train with a lower rate."
         )
     if same:
         worst = max(faults, key=lambda f: f.n_superfluous / f.n_filters)
@@ -343,7 +344,8 @@ def _dead_words(faults: Sequence[FilterFaults], dead: int, total: int) -> str:
     """The dead filters of the layer that images meet first among those that have any, one by one."""
     first = next(fault for fault in faults if fault.dead)
     numbers = _listed(list(first.dead))
-    listed = f"{len(first.dead)} of {first.n_filters} filters of layer {first.name} are dead: {numbers}."
+    verb = "is" if len(first.dead) == 1 else "are"
+    listed = f"{len(first.dead)} of {first.n_filters} filters of layer {first.name} {verb} dead: {numbers}."
     if dead == len(first.dead):
         return listed
     layers = sum(bool(fault.dead) for fault in faults)
