@@ -143,7 +143,6 @@ def test_loggers_are_known_by_what_they_can_do(kind):
 
 
 def test_real_tensorboard_gets_the_numbers(tmp_path):
-    pytest.importorskip("tensorboard")
     from torch.utils.tensorboard import SummaryWriter
 
     with SummaryWriter(tmp_path) as writer:
@@ -173,7 +172,8 @@ def test_lightning_and_hugging_face_call_it_by_their_hooks():
 
 
 def test_real_lightning_trains_with_it(photos):
-    lightning = pytest.importorskip("lightning.pytorch")
+    import pytorch_lightning as lightning
+
     steps, net = [], network()
 
     class Module(lightning.LightningModule):

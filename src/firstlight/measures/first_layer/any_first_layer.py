@@ -197,10 +197,11 @@ def _first_layer(model: nn.Module, inputs: Tensor) -> _FirstLayer:
         seen, weight, _, stride, padding, dilation, transposed, _, groups = catcher.convolution
         if transposed:
             raise InvalidInput("the first convolution must not be transposed; it is.")
-        if seen.shape[1] != weight.shape[1] * groups:
+        channels = weight.shape[1] * groups
+        if seen.shape[1] != channels:
             raise InvalidInput(
-                f"the first convolution of {type(model).__name__} takes {weight.shape[1] * groups} channels; these "
-                f"inputs bring {seen.shape[1]}. Choose data with the channels that the model was made for."
+                f"the first convolution of {type(model).__name__} takes {channels} channel{'s' * (channels > 1)}; "
+                f"these inputs bring {seen.shape[1]}. Choose data with the channels that the model was made for."
             )
         name = catcher.name_of(weight)
         return _FirstLayer(name, seen, weight, tuple(stride), tuple(padding), tuple(dilation), groups)
