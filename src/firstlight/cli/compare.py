@@ -111,13 +111,9 @@ def compare(
     place = choose_device(device)
     images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
     load_from = partial(
-        load_model,
-        factory=factory,
-        classes=classes,
-        shape=images.shape,
-        options=named_values(option),
+        load_model, factory=factory, classes=classes, shape=images.shape, options=named_values(option),
         entry=entry,
-    )
+    )  # fmt: skip
 
     def loaded(path: str | Path, architecture: str | None) -> "nn.Module":
         return load_from(path, architecture=architecture).to(place)
@@ -129,18 +125,12 @@ def compare(
     before = None if initial is None else loaded(initial, architectures[0])
     scaled = images.scaled(**expected_scaling(next(iter(files.values())), mean=mean, std=std), bgr=bgr)
     settings: dict[str, Any] = {
-        "n_images": n,
-        "output_part": index_or_key(model_output),
-        "with_regime": regime,
-        "seed": seed,
-    }
+        "n_images": n, "output_part": index_or_key(model_output), "with_regime": regime, "seed": seed
+    }  # fmt: skip
+    given = {"checkpoints": list(files.values()), "initial": None if initial is None else str(initial)}
     comparison = measure_and_keep(
         "compare",
-        {
-            **settings,
-            "checkpoints": list(files.values()),
-            "initial": None if initial is None else str(initial),
-        },
+        {**settings, **given},
         lambda: compared(models, scaled, initial=before, **settings),
         data=scaled.fingerprint,
     )

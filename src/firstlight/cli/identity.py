@@ -85,21 +85,11 @@ def identity(
     if examples != "all" and not examples.isdigit():
         raise InvalidInput(f"`examples` must be a number or the word all; got {examples!r}.")
     task = IdentityTask(
-        family=family,
-        width=width,
-        kernel=kernel,
-        initialiser=initialiser,
-        optimiser=optimiser,
-        lr=lr,
-        momentum=momentum,
-        steps=steps,
-        stop_below=stop_below,
-        dataset=data,
-        image_size=size,
+        family=family, width=width, kernel=kernel, initialiser=initialiser, optimiser=optimiser, lr=lr,
+        momentum=momentum, steps=steps, stop_below=stop_below, dataset=data, image_size=size, seed=seed,
         examples=None if examples == "all" else int(examples),
         batch_size=32 if examples == "all" else None,
-        seed=seed,
-    )
+    )  # fmt: skip
 
     def listen(so_far: IdentityTour) -> None:
         write_page(identity_page(so_far), output, static=static)

@@ -113,33 +113,20 @@ def inspect(
     place = choose_device(device)
     images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
     load_from = partial(
-        load_model,
-        architecture=arch,
-        factory=factory,
-        classes=classes,
-        shape=images.shape,
-        options=named_values(option),
-        entry=entry,
-        call=call,
-    )
+        load_model, architecture=arch, factory=factory, classes=classes, shape=images.shape,
+        options=named_values(option), entry=entry, call=call,
+    )  # fmt: skip
     model = load_from(checkpoint).to(place)
     before = None if initial is None else load_from(initial).to(place)
     scaled = images.scaled(**expected_scaling(checkpoint, mean=mean, std=std), bgr=bgr)
     settings: dict[str, Any] = {
-        "n_images": n,
-        "fast": fast,
-        "output_part": index_or_key(model_output),
-        "seed": seed,
-    }
-    settings |= {"output_sum": "exact" if exact else "auto", "name": arch or factory or checkpoint}
+        "n_images": n, "fast": fast, "output_part": index_or_key(model_output), "seed": seed,
+        "output_sum": "exact" if exact else "auto", "name": arch or factory or checkpoint,
+    }  # fmt: skip
+    given = {"data": data, "checkpoint": checkpoint, "initial": None if initial is None else str(initial)}
     inspection = measure_and_keep(
         "inspect",
-        {
-            **settings,
-            "data": data,
-            "checkpoint": checkpoint,
-            "initial": None if initial is None else str(initial),
-        },
+        {**settings, **given},
         lambda: inspected(model, scaled, initial=before, **settings),
         data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
     )

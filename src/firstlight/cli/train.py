@@ -78,18 +78,10 @@ def train(
     announce_split(images, unseen)
     spec = ModelSpec(name=arch, classes=images.n_classes, shape=images.shape, initialiser=initialiser)
     recipe = Recipe(
-        optimiser=optimiser,
-        lr=lr,
-        momentum=momentum,
-        batch_size=batch_size,
-        loss=loss,
-        epochs=epochs,
-        seed=seed,
-    )
+        optimiser=optimiser, lr=lr, momentum=momentum, batch_size=batch_size, loss=loss, epochs=epochs, seed=seed
+    )  # fmt: skip
     with on_cluster(cluster):
-        if (
-            networks == 1 and cluster is None
-        ):  # in this process: it shows its loss and heeds Ctrl-C between steps
+        if networks == 1 and cluster is None:  # here, with its loss shown and Ctrl-C heeded between steps
             ensemble = [train_once(spec, images, recipe, store=Store())]
         else:
             ensemble = train_ensemble(spec, networks, images, recipe, store=Store())

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -180,18 +181,15 @@ def inspect(
     images = chosen_images(tensor_or_images(data), n_images, fast, seed)
     x = images.x if isinstance(images, ImageData) else images
     before = fresh_initial(model, seed=seed) if initial is None else initial
+    settings: dict[str, Any] = {
+        "layers": layers,
+        "output_part": output_part,
+        "output_sum": output_sum,
+        "seed": seed,
+        "show": show,
+    }
     trained, fresh = (
-        patch_agop(
-            which,
-            x,
-            layers=layers,
-            output_part=output_part,
-            output_sum=output_sum,
-            n_images=len(x),
-            seed=seed,
-            label=label,
-            show=show,
-        )
+        patch_agop(which, x, n_images=len(x), label=label, **settings)
         for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
     )
     parameter = next(model.parameters())
