@@ -56,6 +56,9 @@ class Entry:
         Why the rule differs from version 1, if it does.
     stale : str
         Why an entry is kept although the code that made it has changed.
+    verified : dict of str to Any
+        Code and clean commit that gave the recorded numbers of one seed again after the code had changed, and the
+        seed; empty if the code is still that which made the entry.
     """
 
     claim: str
@@ -85,6 +88,7 @@ class Entry:
     change: str = ""
     version: int = VERSION
     stale: str = ""
+    verified: dict[str, Any] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:

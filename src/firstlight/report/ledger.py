@@ -147,6 +147,12 @@ def _facts(entry: Entry) -> dict[str, str]:
         "Cost": f"{entry.cpu_seconds:.1f} CPU seconds",
         "Commit": entry.commit,
         "Code": entry.code,
+        "Verified": (
+            f"code {entry.verified['code']} at commit {entry.verified['commit']} gives the same numbers for seed "
+            f"{entry.verified['seed']}"
+            if entry.verified
+            else "the present code made it"
+        ),
         "Runs": ", ".join(entry.runs),
         "Differs from the published setting in": _settings(entry.departures) or "nothing",
         "Settings": _settings(entry.settings),
