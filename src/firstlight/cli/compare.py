@@ -34,7 +34,7 @@ FLAGS = {
     "n_images": "--n",
     "output_part": "--model-output",
 }
-ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin")
+ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".onnx")
 MOST_IMAGES = 64  # as many as `firstlight.insights.compare` looks at by default
 
 
@@ -69,7 +69,8 @@ def compare(
     ----------
     checkpoints
         Two or more files of weights, in the order of training; or a folder that holds them, which are then sorted by
-        name with epoch_2 before epoch_10. Or names of networks that can be fetched, such as resnet50_imagenet.
+        name with epoch_2 before epoch_10. ONNX files need no architecture. Or names of networks that can be fetched,
+        such as resnet50_imagenet.
     arch
         Name of the architecture, as for `firstlight inspect`; once for all checkpoints, or once for each.
     factory

@@ -57,9 +57,10 @@ def inspect(
     Parameters
     ----------
     checkpoint
-        File of the weights: safetensors, or a torch checkpoint of tensors in any layout. Or the name of a network
-        that can be fetched, such as resnet50_imagenet. Leave it out if the code behind --import loads the weights
-        itself, or to take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
+        File of the weights: safetensors, or a torch checkpoint of tensors in any layout. Or an ONNX file, which holds
+        the network too; it is read, never run. Or the name of a network that can be fetched, such as
+        resnet50_imagenet. Leave it out if the code behind --import loads the weights itself, or to take the
+        pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
     arch
         Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
         installed.

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from firstlight.core.errors import InvalidInput
 from firstlight.models.building import build
+from firstlight.models.onnx.network import load_onnx
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package
 from firstlight.models.pretrained import PRETRAINED
 from firstlight.models.user_code import called_by, model_from_code
@@ -31,10 +32,10 @@ def load_model(
     Parameters
     ----------
     checkpoint : str or Path, optional
-        Weights: a safetensors file, or a torch checkpoint of tensors in any layout. Or the name of a
-        network that firstlight can fetch, such as ``"resnet50_imagenet"``, which needs nothing else. Leave
-        it out if `factory` loads the weights itself, and to take the pretrained weights of other packages,
-        which download them.
+        Weights: a safetensors file, or a torch checkpoint of tensors in any layout. Or an ONNX file, which
+        needs nothing else: it is read, never run. Or the name of a network that firstlight can fetch, such as
+        ``"resnet50_imagenet"``, which needs nothing else either. Leave it out if `factory` loads the weights
+        itself, and to take the pretrained weights of other packages, which download them.
     architecture : str, optional
         One of :func:`firstlight.models.available`; or ``timm:NAME``, ``torchvision:NAME`` or ``hf:NAME``
         for a model of timm, torchvision or transformers, where that package is installed.
@@ -87,6 +88,12 @@ def _loaded(
                 f"{checkpoint} is a whole network that is fetched by name. Leave out `architecture` and `factory`."
             )
         return PRETRAINED[str(checkpoint)].load()
+    if checkpoint is not None and Path(checkpoint).suffix.lower() == ".onnx":
+        if architecture is not None or factory is not None:
+            raise InvalidInput(
+                f"{checkpoint} holds a whole network with its weights. Leave out `architecture` and `factory`."
+            )
+        return load_onnx(Path(checkpoint))
     if (architecture is None) == (factory is None):
         raise InvalidInput(
             "A checkpoint needs the model it was saved from: give either `architecture`, the name of one, or "
