@@ -248,6 +248,31 @@ def test_a_missing_package_is_named_with_how_to_get_it(package, monkeypatch):
         assert "--no-deps" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        ("2.13.0+cpu", "'torchvision==0.28.*'`, with the --index-url that torch (cpu) came from"),
+        ("2.6.0", "'torchvision==0.21.*'`, with no other option"),
+        ("3.0.0+cpu", "'torchvision'`, with the --index-url"),
+    ],
+)
+def test_the_torchvision_that_fits_the_torch_is_named(version, words, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    monkeypatch.setattr(torch, "__version__", version)
+    with pytest.raises(InvalidInput) as caught:
+        firstlight.load_model(architecture="torchvision:resnet18")
+    assert words in str(caught.value)
+
+
+def test_a_folder_of_the_name_of_a_package_gives_one_line(tmp_path, monkeypatch):
+    (tmp_path / "timm").mkdir()  # Python takes it for the package if that is not installed
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(sys.modules, "timm", None)  # restored afterwards, whatever is imported in between
+    del sys.modules["timm"]
+    with pytest.raises(InvalidInput, match="timm cannot build 'resnet18': module 'timm' has no attribute"):
+        firstlight.load_model(architecture="timm:resnet18")
+
+
 def test_the_pretrained_networks_know_which_pixels_they_expect():
     network = models.PRETRAINED["resnet50_imagenet"]
     x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))

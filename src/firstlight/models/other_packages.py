@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from firstlight.core.errors import InvalidInput
@@ -18,9 +19,7 @@ class _Package:
 
     module: str
     build: Build
-    # `pip install timm` replaces a CPU build of torch by PyPI's, and PyPI's torchvision does not import
-    # beside a CPU build; hence --no-deps, and the index that torch came from
-    how: str
+    how: Callable[[], str]
 
 
 def is_of_other_package(architecture: str) -> bool:
@@ -52,11 +51,12 @@ def build_of_other_package(
     except (ImportError, RuntimeError, OSError) as error:
         raise InvalidInput(
             f"{architecture} needs {package.module.partition('.')[0]}, which cannot be imported "
-            f"({_first_line(error)}). {package.how}"
+            f"({_first_line(error)}). {package.how()}"
         ) from error
     try:
         return package.build(library, name, classes, pretrained, options)
-    except (RuntimeError, ValueError, TypeError, KeyError, OSError, ImportError) as error:
+    # a folder of the package's name in the current one is imported in its place, and has no such attribute
+    except (RuntimeError, ValueError, TypeError, KeyError, OSError, ImportError, AttributeError) as error:
         raise InvalidInput(f"{prefix} cannot build {name!r}: {_first_line(error)}.") from error
 
 
@@ -91,15 +91,33 @@ def _transformers(
     return model
 
 
-_TORCHVISION_HINT = "torchvision must come from the index that torch came from, also with --no-deps."
+def _torchvision_hint() -> str:
+    """Which torchvision fits the torch that is installed, and where to get it.
+
+    PyPI's torchvision does not import beside a CPU build of torch, and installing it with its dependencies replaces
+    that torch.
+    """
+    version, _, build = torch.__version__.partition("+")
+    numbers = version.split(".")
+    wanted = f"==0.{int(numbers[1]) + 15}.*" if numbers[0] == "2" and numbers[1].isdigit() else ""
+    index = f"the --index-url that torch ({build}) came from, see pytorch.org" if build else "no other option"
+    return f"`pip install --no-deps 'torchvision{wanted}'`, with {index}, fits the torch you have."
+
+
 _PACKAGES = {
+    # `pip install timm` alone replaces a CPU build of torch by PyPI's
     "timm": _Package(
-        "timm", _timm, f"`pip install --no-deps timm` keeps the torch you have; {_TORCHVISION_HINT}"
+        "timm",
+        _timm,
+        lambda: (
+            f"`pip install --no-deps timm` and `pip install huggingface_hub` keep the torch you have; "
+            f"timm needs torchvision too: {_torchvision_hint()}"
+        ),
     ),
-    "torchvision": _Package(
-        "torchvision.models", _torchvision, f"To keep the torch you have: {_TORCHVISION_HINT}"
+    "torchvision": _Package("torchvision.models", _torchvision, _torchvision_hint),
+    "hf": _Package(
+        "transformers", _transformers, lambda: "`pip install transformers` keeps the torch you have."
     ),
-    "hf": _Package("transformers", _transformers, "`pip install transformers` adds it."),
 }
 
 
