@@ -89,6 +89,21 @@ class Autocasts(nn.Module):
             return self.inner(x)
 
 
+class Repeats(nn.Module):
+    """Applies one layer three times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.again = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3, padding=1)
+        self.last, self.rest = nn.Conv2d(4, 5, 3), head(5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        for _ in range(3):
+            x = self.again(x.relu())
+        return self.rest(self.last(x).relu())
+
+
 class ReturnsDictionary(nn.Module):
     """Answers with a dictionary, as models of Hugging Face do."""
 
@@ -161,6 +176,31 @@ class InvertedBlock(nn.Module):
         x = self.stem(x)
         y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
         return self.rest(x + self.narrow(functional.gelu(self.wide(y))).permute(0, 3, 1, 2))
+
+
+class Mixed(nn.Module):
+    """Many kinds of layers and operations, for files of other formats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8)
+        self.grouped = nn.Conv2d(8, 8, 3, padding=2, dilation=2, groups=4)
+        self.up, self.slope = nn.ConvTranspose2d(8, 4, 3, stride=2, padding=1, output_padding=1), nn.PReLU(4)
+        self.answer, self.scale = nn.Linear(36, 5), nn.LayerNorm(5)
+        nn.init.normal_(self.norm.running_mean)
+        nn.init.uniform_(self.norm.running_var, 0.5, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = functional.hardswish(self.norm(self.first(x)))
+        x = self.grouped(functional.max_pool2d(x, 3, 2, 1, ceil_mode=True))
+        left, right = (x * x.mean((2, 3), keepdim=True).sigmoid()).chunk(2, 1)
+        x = self.slope(self.up(torch.cat([right, functional.gelu(left)], 1)))
+        x = functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False)
+        x = functional.interpolate(x, scale_factor=2)
+        x = functional.interpolate(x, size=(5, 5), mode="bilinear")
+        x = functional.pad(x, (1, 0, 2, 1), mode="reflect")[:, :, ::2, 1:4][:, :, :3, :3]
+        x = self.scale(self.answer(x.flatten(1)))
+        return x.clamp(-1, 1).softmax(1) + x.norm(dim=1, keepdim=True)
 
 
 class Segments(nn.Module):
@@ -238,6 +278,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Tensor]] = {
     "`DataParallel`": (lambda: nn.DataParallel(plain()), IMAGES),
     "half precision": (lambda: plain().half(), IMAGES),
     "autocast inside `forward`": (Autocasts, IMAGES),
+    "one layer applied three times": (Repeats, IMAGES),
     "a `forward` that loops over images": (LoopsOverImages, IMAGES),
     "a dictionary as output": (ReturnsDictionary, IMAGES),
     "a dictionary as input": (TakesDictionary, IMAGES),
@@ -251,6 +292,10 @@ MODELS: dict[str, tuple[Callable[[], Any], Tensor]] = {
     "weights on the `meta` device": (lambda: plain().to("meta"), IMAGES),
     "NaN among the weights": (poisoned, IMAGES),
     "dynamic quantisation": (quantised, IMAGES),
+    "an ONNX file": (
+        lambda: firstlight.load_model(Path(__file__).parent / "models" / "onnx" / "mixed_legacy.onnx"),
+        IMAGES,
+    ),
     "TorchScript": (scripted, IMAGES),
     "an exported program": (lambda: torch.export.export(plain(), (IMAGES,)), IMAGES),
 }
@@ -341,7 +386,11 @@ def inspected(make: Callable[[], Any], images: Tensor) -> str:
     seen = firstlight.inspect(model, images, show=False)
     missing = len(seen.ansatz.skipped)
     first = f", first layer `{seen.profile.layer.name}`" if seen.profile is not None else ", no profile"
-    return f"{len(seen.layers)} layers{f', {missing} not measured' if missing else ''}{first}"
+    again = "".join(f", `{one.name}` applied {one.n_calls} times" for one in seen.layers if one.n_calls > 1)
+    precision = f"; {seen.precision}" if seen.precision else ""
+    return (
+        f"{len(seen.layers)} layers{again}{f', {missing} not measured' if missing else ''}{first}{precision}"
+    )
 
 
 def converted(make: Callable[[Path], Any]) -> str:

@@ -1,5 +1,6 @@
 """Folders of pictures as people keep them: any size, mode and orientation, some of them broken."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,10 @@ import torch
 from PIL import Image
 
 from firstlight.core.errors import InvalidInput
-from firstlight.data import load, load_splits
+from firstlight.data import as_images, load, load_splits
 from firstlight.data.formats import pictures
 from firstlight.data.formats.pictures import Decoding, picture
+from firstlight.data.label_table import load_label_table
 from firstlight.data.splitting import held_out
 from reference.data_files import tar_of_folder, write_class_folders
 
@@ -133,6 +135,84 @@ def test_only_the_chosen_pictures_are_decoded(tmp_path, monkeypatch):
     whole = load(tmp_path).sample(4, seed=1)
     assert torch.equal(few.x, whole.x)
     assert few.files == whole.files
+
+
+def write_table(folder):
+    """A CSV of all pictures below a folder."""
+    files = sorted(folder.rglob("*.png"))
+    rows = [f"{file.relative_to(folder)},{file.parent.name}" for file in files]
+    table = folder / "labels.csv"
+    table.write_text("\n".join(["file,label", *rows]) + "\n")
+    return table
+
+
+class Listed(torch.utils.data.Dataset):
+    """A data set of another package: it knows all labels and opens a picture when asked for it."""
+
+    def __init__(self, folder):
+        self.samples = [(str(file), file.parent.name) for file in sorted(folder.rglob("*.png"))]
+        self.targets = [label for _, label in self.samples]
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, index):
+        file, label = self.samples[index]
+        return Image.open(file).convert("RGB"), label
+
+
+CHOOSERS = {
+    "load": lambda folder: [load(folder, n=4, seed=1)],
+    "load at most": lambda folder: [load(folder, at_most=4, seed=1)],
+    "load one class": lambda folder: [load("folder:dog", source=folder, n=3, seed=1)],
+    "load_splits": lambda folder: load_splits(folder, n=4, n_test=2, seed=1),
+    "as_images of a folder": lambda folder: [as_images(folder, n=4, seed=1)],
+    "as_images of files": lambda folder: [as_images(sorted(folder.rglob("*.png")), n=4, seed=1)],
+    "as_images of a data set": lambda folder: [as_images(Listed(folder), n=4, seed=1)],
+    "load_label_table": lambda folder: [load_label_table(write_table(folder), n=4, seed=1)],
+}
+
+
+@pytest.mark.parametrize("reader", CHOOSERS)
+@pytest.mark.parametrize("layout", ["classes", "splits"])
+def test_every_reader_chooses_first_and_decodes_only_what_it_chose(reader, layout, tmp_path):
+    folder = tmp_path / "pictures"
+    for split in ("train", "test") if layout == "splits" else ("",):
+        write_class_folders(folder / split, {"cat": 20, "dog": 20})
+    demand_choice_before_decoding(folder, CHOOSERS[reader])
+
+
+@pytest.mark.parametrize("reader", ["load", "load at most", "as_images of a folder"])
+def test_pictures_without_labels_are_chosen_first_too(reader, tmp_path):
+    write_class_folders(tmp_path, {"cat": 40})
+    demand_choice_before_decoding(tmp_path / "cat", CHOOSERS[reader])
+
+
+def demand_choice_before_decoding(folder, choose):
+    """Damage all pictures that were not chosen: choosing again must give the same images."""
+    before = choose(folder)
+    chosen = {(folder / file).resolve() for part in before for file in part.files}
+    assert 3 <= len(chosen) <= 6
+    for file in folder.rglob("*.png"):
+        if file.resolve() not in chosen:
+            file.write_bytes(b"no picture")
+    for part, again in zip(before, choose(folder), strict=True):
+        assert part.files == again.files
+        assert torch.equal(part.x, again.x)
+
+
+def test_of_an_archive_only_the_chosen_pictures_are_decoded(tmp_path):
+    write_class_folders(tmp_path / "pictures", {"cat": 20, "dog": 20})
+    whole = Path(shutil.make_archive(str(tmp_path / "whole"), "zip", tmp_path / "pictures"))
+    before = load(whole, n=4, seed=1)
+    chosen = {file.removeprefix(f"{whole}/") for file in before.files}
+    for file in (tmp_path / "pictures").rglob("*.png"):
+        if str(file.relative_to(tmp_path / "pictures")) not in chosen:
+            file.write_bytes(b"no picture")
+    broken = shutil.make_archive(str(tmp_path / "broken"), "zip", tmp_path / "pictures")
+    assert torch.equal(load(broken, n=4, seed=1).x, before.x)
+    with pytest.raises(InvalidInput, match="is truncated or not an image"):
+        load(broken)
 
 
 def test_files_stay_with_their_images(tmp_path):

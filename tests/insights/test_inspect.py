@@ -17,8 +17,8 @@ from firstlight.insights import fresh_initial, inspect
 from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.report import Page, inspection_page, render, write_page
-from firstlight.report.ansatz import ansatz_sections
-from firstlight.tour.ansatz import run_ansatz_tour
+from firstlight.report.tour import PAGES
+from firstlight.tour.ansatz import AnsatzTour, run_ansatz_tour
 from models_and_inputs import MODELS
 
 
@@ -89,6 +89,20 @@ def test_dead_networks_are_described_not_refused(photos):
     found = inspect(model, photos, n_images=8)
     assert {"0", "3"} <= set(found.ansatz.skipped)
     assert render(inspection_page(found))
+
+
+def titles(page):
+    return [panel.figure.title for section in page.sections for panel in section.panels]
+
+
+def test_the_figure_of_faults_is_named_after_what_it_shows(photos):
+    model = network()
+    with torch.no_grad():
+        model[0].weight[2], model[0].bias[2] = 0, -1
+    assert "Dead filters" in titles(inspection_page(inspect(model, photos, n_images=4)))
+    with torch.no_grad():
+        model[0].weight[4] = model[0].weight[3]
+    assert "Dead and repeated filters" in titles(inspection_page(inspect(model, photos, n_images=4)))
 
 
 @pytest.mark.parametrize(
@@ -196,12 +210,15 @@ def test_a_parametrisation_without_inverse_is_refused_by_name():
 
 def test_the_part_of_the_tour_makes_sections(photos):
     found = run_ansatz_tour(network(1), network(0), photos)
-    titles = [section.title for section in ansatz_sections(found)]
-    assert titles == [
+    sections = PAGES[AnsatzTour].sections(found)
+    assert [section.title for section in sections] == [
         "Do the filters follow the gradients?",
         "Which patterns matter to the first layer?",
         "Where do the layers look?",
+        "What do later papers add?",
     ]
+    assert "Training moved" in sections[-1].answer
+    assert "shuffled labels" in sections[-1].answer
 
 
 def test_importing_the_package_loads_no_torch_and_names_are_found_when_asked():

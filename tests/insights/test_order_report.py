@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from firstlight import data
 from firstlight.core.errors import InvalidInput
@@ -91,6 +92,21 @@ def test_one_network_gives_a_report_without_constancy(trained):
     data, _, history = trained
     assert order_report(history.networks([0]), data).constancy is None
     assert order_report([history.networks([0]), history.networks([1])], data).constancy is not None
+
+
+def test_a_report_takes_any_labelled_images_in_their_order(trained):
+    data, _, history = trained
+    expected = order_report(history, data, n_shown=6)
+    held = TensorDataset(data.x, data.y)
+    rows = [{"image": x, "label": int(y)} for x, y in zip(data.x, data.y, strict=True)]
+    for form in (held, DataLoader(held, batch_size=7), (data.x.numpy(), data.y.numpy()), rows):
+        report = order_report(history, form, n_shown=6)
+        assert torch.equal(report.suspects.index, expected.suspects.index)
+        assert torch.equal(report.suspicion, expected.suspicion)
+    with pytest.raises(InvalidInput, match="must have labels"):
+        order_report(history, data.x)
+    with pytest.raises(InvalidInput, match="this DataLoader shuffles"):
+        order_report(history, DataLoader(held, shuffle=True))
 
 
 def test_a_history_of_other_examples_is_refused(trained):

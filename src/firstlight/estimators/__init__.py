@@ -3,6 +3,7 @@
 # kernels, fixed and learned
 from firstlight.estimators.cntk import CNTKClassifier, CNTKRegressor
 from firstlight.estimators.convrfm import ConvRFMClassifier, ConvRFMRegressor, DeepConvRFMClassifier
+from firstlight.estimators.feature_layers import feature_layers
 
 # linearised networks
 from firstlight.estimators.linearized import LinearizedClassifier
@@ -17,6 +18,7 @@ __all__ = [
     "DeepConvRFMClassifier",
     "LinearizedClassifier",
     "RFMProbe",
+    "feature_layers",
     "load_machine",
     "save_machine",
 ]

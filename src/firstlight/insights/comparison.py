@@ -1,5 +1,6 @@
 """Several models side by side: one training at several moments, or models of different kinds."""
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,13 +11,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._autograd.autocast import without_autocast
 from firstlight._autograd.model_outputs import OutputName
 from firstlight.core.errors import FirstlightError, InvalidInput
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.insights.inspection import accuracy_on, chosen_images, profile_or_none, regime_or_reason
+from firstlight.insights.inspection import (
+    accuracy_on,
+    chosen_images,
+    precision_words,
+    profile_or_none,
+    regime_or_reason,
+)
 from firstlight.insights.regime import RegimeResult
 from firstlight.maths import null_spread, pearson
 from firstlight.maths.sandwich import Sandwich, Undefined, rotated
@@ -30,7 +38,7 @@ from firstlight.measures.feature_ansatz import (
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, TRAINED
 from firstlight.measures.first_layer import Profile
 from firstlight.measures.linearized import LayerChange, layer_changes
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import as_network
 
 NOTHING = torch.zeros(0, dtype=torch.float64)  # the null of a number that could not be measured
 
@@ -108,6 +116,8 @@ class ComparedModel(Result):
         Lazy or feature learning since the initial weights; None if that cannot be told.
     no_regime : str
         Why there is none, in words.
+    precision : str
+        How the precision of these numbers differs from that of the model, in words; empty if it does not.
     """
 
     name: str
@@ -118,6 +128,7 @@ class ComparedModel(Result):
     profile: Profile | None
     regime: RegimeResult | None
     no_regime: str
+    precision: str = ""
 
     @property
     def hidden(self) -> tuple[ComparedLayer, ...]:
@@ -275,17 +286,19 @@ def compare(
         raise InvalidInput(f"`models` must hold at least 2 models to compare; got {len(models)}.")
     images = chosen_images(tensor_or_images(data), n_images, True, seed)
     look = _Look(images, output_part, output_sum, with_regime, seed)
-    reference = None if initial is None else look.reference(unwrapped(initial))
+    reference = None if initial is None else look.reference(as_network(initial))
     compared: list[ComparedModel] = []
     left_out: dict[str, str] = {}
     with progress("Comparing models", total=len(models), unit="models", show=show) as bar:
         for name, given in models.items():
             bar.update(note=name)
             try:
-                model = unwrapped(given if isinstance(given, nn.Module) else given())
-                agops = look.gradients(model)
-                reference = reference or _Reference(name, model, agops)
-                compared.append(look.at(name, model, agops, reference))
+                model = _network(given)
+                with without_autocast(model, model if reference is None else reference.model) as halves:
+                    agops = look.gradients(model)
+                    reference = reference or _Reference(name, model, agops)
+                    measured = look.at(name, model, agops, reference)
+                compared.append(dataclasses.replace(measured, precision=precision_words(halves)))
             except FirstlightError as error:
                 left_out[name] = str(error)
             bar.advance()
@@ -306,6 +319,12 @@ def compare(
         left_out=left_out,
         seconds=time.perf_counter() - begun,
     )
+
+
+def _network(given: nn.Module | Callable[[], nn.Module]) -> nn.Module:
+    """The model, or what the function returns; an exported program can be called, but is no function."""
+    is_function = not isinstance(given, nn.Module | torch.export.ExportedProgram)
+    return as_network(given() if is_function else given)
 
 
 class _Look:
@@ -332,7 +351,8 @@ class _Look:
 
     def reference(self, initial: nn.Module) -> "_Reference":
         """The model before training, which is no part of the series."""
-        return _Reference("the initial model", initial, self.gradients(initial))
+        with without_autocast(initial):
+            return _Reference("the initial model", initial, self.gradients(initial))
 
     def at(self, name: str, model: nn.Module, agops: PatchAgop, reference: "_Reference") -> ComparedModel:
         """Everything about one model."""

@@ -21,6 +21,7 @@ from firstlight.measures.since.activations import OUTPUTS
 from firstlight.measures.since.ansatz_exponent import AnsatzExponent
 from firstlight.measures.since.class_variation import ClassVariation
 from firstlight.measures.since.richness import Richness
+from firstlight.models.kinds import as_network
 
 N_IMAGES = 64
 NO_INITIAL = "it needs the weights before training, as `initial` (--initial)"
@@ -122,7 +123,7 @@ def feature_report(
         Cost: one pass over the images without, and with `initial` one with gradients; one more without
         `gradients`.
     """
-    images = tensor_or_images(data)
+    model, images = as_network(model), tensor_or_images(data)
     if n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
     if isinstance(images, ImageData):

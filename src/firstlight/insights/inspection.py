@@ -1,7 +1,7 @@
 """Everything worth knowing of a trained network at first sight."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._autograd.autocast import without_autocast
 from firstlight._autograd.model_outputs import OutputName
+from firstlight._autograd.model_state import evaluating, in_full_precision
+from firstlight._autograd.recorder import Recorder
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
@@ -32,8 +35,7 @@ from firstlight.measures.feature_ansatz import (
 )
 from firstlight.measures.first_layer import Profile, profile
 from firstlight.measures.linearized import LayerChange, layer_changes
-from firstlight.models.kinds import demand_network
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import as_network
 from firstlight.training import accuracy
 
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
@@ -46,12 +48,13 @@ MAP_PARTS = ("features", "gradients", "agreement", "sobel", "gradient_sobel")
 
 @dataclass(frozen=True, kw_only=True)
 class LayerSummary(Result):
-    """What a layer is: its name, its class, the shape and number of its weights."""
+    """What a layer is: its name, its class, the shape and number of its weights, and how often an image meets it."""
 
     name: str
     kind: str
     shape: tuple[int, ...]
     n_weights: int
+    n_calls: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,8 @@ class Inspection(Result):
     features : FeatureReport or None
         What later papers add: the ansatz of what changed, exponents, class variation, richness; None if the
         model cannot be run that way.
+    precision : str
+        How the precision of these numbers differs from that of the model, in words; empty if it does not.
     """
 
     name: str
@@ -123,6 +128,7 @@ class Inspection(Result):
     is_fast: bool
     seconds: float
     features: FeatureReport | None = None
+    precision: str = ""
 
 
 def inspect(
@@ -175,9 +181,7 @@ def inspect(
     ['conv1', 'conv2', 'fc1', 'fc2', 'fc3']
     """
     begun = time.perf_counter()
-    for network in (model, model if initial is None else initial):
-        demand_network(network)
-    model, initial = unwrapped(model), None if initial is None else unwrapped(initial)
+    model, initial = as_network(model), None if initial is None else as_network(initial)
     images = chosen_images(tensor_or_images(data), n_images, fast, seed)
     x = images.x if isinstance(images, ImageData) else images
     before = fresh_initial(model, seed=seed) if initial is None else initial
@@ -188,36 +192,42 @@ def inspect(
         "seed": seed,
         "show": show,
     }
-    trained, fresh = (
-        patch_agop(which, x, n_images=len(x), label=label, **settings)
-        for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
-    )
-    parameter = next(model.parameters())
-    movement, why_not = regime_or_reason(model, initial, images, output_part, fast, seed, show)
-    return Inspection(
-        name=name or type(model).__name__,
-        n_parameters=sum(p.numel() for p in model.parameters()),
-        layers=_summaries(model, trained),
-        data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
-        n_images=len(x),
-        image_shape=tuple(x.shape[1:]),
-        accuracy=accuracy_on(model, images, trained.n_outputs, output_part),
-        chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else float("nan"),
-        profile=profile_or_none(model, x.to(parameter.device, parameter.dtype), seed),
-        ansatz=ansatz_from(trained, fresh, seed=seed),
-        eigenvectors=_eigenvectors(trained.layers),
-        maps=_maps(model, _views(trained.layers), x[:N_SHOWN]),
-        shown=_displayed(x[:N_SHOWN]),
-        faults=tuple(filter_faults(one.filters, one.sensitivity, name=one.name) for one in trained.layers),
-        changes=_changes(trained, fresh),
-        initial_source="a fresh initialisation" if initial is None else "given",
-        has_own_initial=initial is not None,
-        regime=movement,
-        no_regime=why_not,
-        is_fast=fast,
-        features=_features(model, initial, images, trained, output_part, fast, seed, show),
-        seconds=time.perf_counter() - begun,
-    )
+    with without_autocast(model, before) as halves:
+        trained, fresh = (
+            patch_agop(which, x, n_images=len(x), label=label, **settings)
+            for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
+        )
+        parameter = next(model.parameters())
+        movement, why_not = regime_or_reason(model, initial, images, output_part, fast, seed, show)
+        return Inspection(
+            name=name or type(model).__name__,
+            n_parameters=sum(p.numel() for p in model.parameters()),
+            layers=_summaries(trained, _calls(model, x[:1])),
+            data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
+            n_images=len(x),
+            image_shape=tuple(x.shape[1:]),
+            accuracy=accuracy_on(model, images, trained.n_outputs, output_part),
+            chance=float(images.counts.max()) / len(images)
+            if isinstance(images, ImageData)
+            else float("nan"),
+            profile=profile_or_none(model, x.to(parameter.device, parameter.dtype), seed),
+            ansatz=ansatz_from(trained, fresh, seed=seed),
+            eigenvectors=_eigenvectors(trained.layers),
+            maps=_maps(model, _views(trained.layers), x[:N_SHOWN]),
+            shown=_displayed(x[:N_SHOWN]),
+            faults=tuple(
+                filter_faults(one.filters, one.sensitivity, name=one.name) for one in trained.layers
+            ),
+            changes=_changes(trained, fresh),
+            initial_source="a fresh initialisation" if initial is None else "given",
+            has_own_initial=initial is not None,
+            regime=movement,
+            no_regime=why_not,
+            is_fast=fast,
+            features=_features(model, initial, images, trained, output_part, fast, seed, show),
+            precision=precision_words(halves),
+            seconds=time.perf_counter() - begun,
+        )
 
 
 def chosen_images(
@@ -238,13 +248,31 @@ def chosen_images(
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
 
 
-def _summaries(model: nn.Module, agops: PatchAgop) -> tuple[LayerSummary, ...]:
+def precision_words(halves: set[str]) -> str:
+    """How the precision of what was measured differs from that of the model; empty if it does not."""
+    if not halves:
+        return ""
+    return f"its forward pass switches to {' and '.join(sorted(halves))} by autocast; all was measured in float32"
+
+
+def _calls(model: nn.Module, image: Tensor) -> dict[str, int]:
+    """How often a forward pass of one image applies each layer."""
+    model, _ = in_full_precision(model)
+    parameter = next(model.parameters())
+    recorder = Recorder(model)
+    with evaluating(model):
+        recorder.discover(image.to(parameter.device, parameter.dtype))
+    return recorder.calls
+
+
+def _summaries(agops: PatchAgop, calls: Mapping[str, int]) -> tuple[LayerSummary, ...]:
     return tuple(
         LayerSummary(
             name=layer.name,
             kind=layer.kind,
             shape=(layer.filters.shape[0] * layer.filters.shape[1], *layer.shape),
             n_weights=layer.filters.numel(),
+            n_calls=calls.get(layer.name, 1),
         )
         for layer in agops.layers
     )

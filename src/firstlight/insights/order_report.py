@@ -9,10 +9,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
+from torch.utils.data import DataLoader, RandomSampler
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
+from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData
 from firstlight.maths import image_pca, ranks
 from firstlight.measures.learning_order import (
@@ -99,7 +101,7 @@ class OrderReport(Result):
 
 def order_report(
     history: AccessibilityHistory | Sequence[AccessibilityHistory],
-    data: ImageData,
+    data: ImagesLike,
     *,
     features: Features = None,
     n_shown: int = 24,
@@ -113,8 +115,9 @@ def order_report(
     ----------
     history : AccessibilityHistory or sequence of AccessibilityHistory
         Of one ensemble, which is cut in three if it is large enough, or of several.
-    data : ImageData
-        The examples that were followed, with the labels that were trained on.
+    data : ImageData, Dataset, DataLoader, folder and others
+        The examples that were followed, in their order, with the labels that were trained on; in any form that
+        :func:`firstlight.data.as_images` takes.
     features : Features, optional
         Of one trained network or of each, such as
         :func:`~firstlight.measures.learning_order.penultimate_features`; adds the discriminability in that
@@ -128,7 +131,13 @@ def order_report(
     seed : int, default 0
         Of resampling.
     """
-    ensembles = _ensembles(history)
+    if isinstance(data, DataLoader) and isinstance(data.sampler, RandomSampler):
+        raise InvalidInput(
+            "`data` must come in the order of `history`; this DataLoader shuffles. Pass its `dataset`."
+        )
+    ensembles, data = _ensembles(history), as_images(data)
+    if not data.is_labelled:
+        raise InvalidInput("`data` must have labels: the order says which of them look wrong; it has none.")
     if any(e.n_examples != len(data) for e in ensembles):
         raise InvalidInput(
             f"`history` must follow the {len(data)} examples of `data`; it follows {ensembles[0].n_examples}."

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._autograd.autocast import without_autocast
 from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
@@ -29,7 +30,7 @@ from firstlight.measures.linearized import (
     solve_linearized,
 )
 from firstlight.models import LinearizedModel, linearize
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import as_network
 from firstlight.training import accuracy, predictions
 
 N_KERNEL = 64
@@ -190,7 +191,8 @@ def regime(
     Notes
     -----
     Four tangent kernels between `n_kernel` images, of at most 10 outputs. Batch normalisation of the initial
-    network gets the statistics of these images in place of its placeholders.
+    network gets the statistics of these images in place of its placeholders. Autocast inside the forward pass
+    is switched off.
 
     Examples
     --------
@@ -200,44 +202,46 @@ def regime(
     >>> regime(network, load("photos", n=16), initial=network, n_fit=0).score
     0.0
     """
-    data, model = tensor_or_images(data), unwrapped(model)
-    initial = unwrapped(initial) if isinstance(initial, nn.Module) else initial
+    data, model = tensor_or_images(data), as_network(model)
+    if initial is not None and not isinstance(initial, Mapping):
+        initial = as_network(initial)
     before = _started(model, initial)
     x = data.x if isinstance(data, ImageData) else data
     if x.ndim != 4 or len(x) < 2 or n_kernel < 2:
         raise InvalidInput(f"`data` and `n_kernel` must give at least 2 images; got {len(x)} and {n_kernel}.")
-    trained = copy.deepcopy(model).eval()
-    x = x.to(next(trained.parameters()))
-    chosen = torch.randperm(len(x), generator=generator_from("regime", seed))[:n_kernel]
-    few, labels = x[chosen], data.y[chosen] if isinstance(data, ImageData) else None
-    _calibrate(before, few)
-    moved = _randomly_moved(before, trained, seed)
-    kernels = _kernels(before, trained, moved, few, seed=seed, show=show)
-    aligned = [_alignment(kernel, labels, seed) for kernel in kernels[:2]]
-    right = _accuracies(before, trained, data, test, n_fit, seed, show)
-    fits = _ansatz(trained, before, few, seed) if with_ansatz else (math.nan, math.nan)
-    weights, initial = (dict(m.named_parameters()) for m in (trained, before))
-    return RegimeResult(
-        training=Movement(kernel=ntk_change(*kernels[:2]), remainder=_remainder(before, trained, few)),
-        random_step=Movement(
-            kernel=ntk_change(kernels[0], kernels[2]), remainder=_remainder(before, moved, few)
-        ),
-        unrelated=ntk_change(kernels[0], kernels[3]),
-        movement=_distance(weights, initial),
-        changes=_changes(weights, initial),
-        alignment=aligned[1],
-        initial_alignment=aligned[0],
-        accuracy=right.network,
-        chance=right.chance,
-        linear_accuracy=right.linear,
-        expansion_accuracy=right.expansion,
-        ansatz=fits[0],
-        initial_ansatz=fits[1],
-        n_kernel=len(few),
-        n_outputs=min(MOST_OUTPUTS, _n_outputs(trained, few[:1])),
-        n_fit=right.n_fit,
-        n_test=right.n_test,
-    )
+    with without_autocast(model, before):  # copies keep it
+        trained = copy.deepcopy(model).eval()
+        x = x.to(next(trained.parameters()))
+        chosen = torch.randperm(len(x), generator=generator_from("regime", seed))[:n_kernel]
+        few, labels = x[chosen], data.y[chosen] if isinstance(data, ImageData) else None
+        _calibrate(before, few)
+        moved = _randomly_moved(before, trained, seed)
+        kernels = _kernels(before, trained, moved, few, seed=seed, show=show)
+        aligned = [_alignment(kernel, labels, seed) for kernel in kernels[:2]]
+        right = _accuracies(before, trained, data, test, n_fit, seed, show)
+        fits = _ansatz(trained, before, few, seed) if with_ansatz else (math.nan, math.nan)
+        weights, initial = (dict(m.named_parameters()) for m in (trained, before))
+        return RegimeResult(
+            training=Movement(kernel=ntk_change(*kernels[:2]), remainder=_remainder(before, trained, few)),
+            random_step=Movement(
+                kernel=ntk_change(kernels[0], kernels[2]), remainder=_remainder(before, moved, few)
+            ),
+            unrelated=ntk_change(kernels[0], kernels[3]),
+            movement=_distance(weights, initial),
+            changes=_changes(weights, initial),
+            alignment=aligned[1],
+            initial_alignment=aligned[0],
+            accuracy=right.network,
+            chance=right.chance,
+            linear_accuracy=right.linear,
+            expansion_accuracy=right.expansion,
+            ansatz=fits[0],
+            initial_ansatz=fits[1],
+            n_kernel=len(few),
+            n_outputs=min(MOST_OUTPUTS, _n_outputs(trained, few[:1])),
+            n_fit=right.n_fit,
+            n_test=right.n_test,
+        )
 
 
 def _kernels(

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from firstlight._autograd.autocast import without_autocast
 from firstlight._autograd.model_outputs import OutputName
 from firstlight.core.errors import FirstlightError, InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
@@ -18,7 +19,7 @@ from firstlight.measures.feature_ansatz import ansatz_from, filter_faults, patch
 from firstlight.measures.first_layer import Profile, energy_profile, first_convolution, profile
 from firstlight.measures.first_layer.first_convolution import spread_groups
 from firstlight.measures.linearized import effective_rank
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import as_network
 
 CHEAP = ("movement", "first_layer_movement", "first_layer_zero_filters", "first_layer_rank")
 OF_PATCHES = ("profile_and_initial", "coarse_energy")
@@ -77,7 +78,7 @@ def watch(
     >>> rows[0]
     (0, 0.0)
     """
-    probe = _Probe(unwrapped(model), data, initial, output_part)
+    probe = _Probe(as_network(model), data, initial, output_part)
     return Watcher(probe, sender(logger, prefix), every=every, budget=budget)
 
 
@@ -182,8 +183,9 @@ class _Probe:
         if self.images is not None:
             try:
                 few = self.images[:N_BASIS]
-                if (name := first_convolution(self.model, few[:1]).name) in self.initial:
-                    return name, profile(self.model, few)
+                with without_autocast(self.model):
+                    if (name := first_convolution(self.model, few[:1]).name) in self.initial:
+                        return name, profile(self.model, few)
             except (
                 InvalidInput
             ):  # no convolution over two dimensions: there is no profile, but there are weights
@@ -232,7 +234,8 @@ class _Probe:
         large = self.images.shape[-1] * self.images.shape[-2] > 128**2
         few = self.images[: N_LARGE if large else N_IMAGES]
         name = self.first.removesuffix(".weight")
-        agops = patch_agop(self.model, few, layers=[name], output_part=self.output_part, show=False)
+        with without_autocast(self.model):
+            agops = patch_agop(self.model, few, layers=[name], output_part=self.output_part, show=False)
         (layer,), (row,) = agops.layers, ansatz_from(agops).rows
         dead = float(len(filter_faults(layer.filters, layer.sensitivity).dead))
         return dict(zip(COSTLY, (dead, row.pearson, float(row.null_pearson.mean())), strict=True))

@@ -1,7 +1,7 @@
 """Sections on the feature ansatz, shared by the tour and by the page of one's own model."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Float
@@ -28,13 +28,23 @@ def ansatz_answers(result: AnsatzTour) -> tuple[Answer, ...]:
     )
 
 
-def ansatz_sections(result: AnsatzTour | Inspection) -> tuple[Section, ...]:
-    """Do filters follow gradients, what are the features, and where do the layers look."""
+def ansatz_sections(
+    result: AnsatzTour | Inspection, *, calls: Mapping[str, int] | None = None
+) -> tuple[Section, ...]:
+    """Do filters follow gradients, what are the features, and where do the layers look.
+
+    Parameters
+    ----------
+    result : AnsatzTour or Inspection
+        What was measured.
+    calls : mapping of str to int, optional
+        How often an image meets each layer; by default once.
+    """
     sections = [_correlation(result.ansatz)]
     if result.eigenvectors:
         sections.append(_features(result.eigenvectors))
     if result.maps:
-        sections.append(_maps(result.maps, result.shown))
+        sections.append(_maps(result.maps, result.shown, calls or {}))
     return tuple(sections)
 
 
@@ -283,7 +293,7 @@ def _pattern_sentence(leading: Eigenvectors) -> str:
     )
 
 
-def _maps(maps: tuple[LayerMaps, ...], shown: Tensor) -> Section:
+def _maps(maps: tuple[LayerMaps, ...], shown: Tensor, calls: Mapping[str, int]) -> Section:
     panels = [
         Panel(
             figure=picture_grid(
@@ -295,7 +305,7 @@ def _maps(maps: tuple[LayerMaps, ...], shown: Tensor) -> Section:
                 zoom=max(1, 96 // max(shown.shape[2:])),
             ),
             shows="Top: the images. Middle: where its filters respond (feature matrix). Bottom: where its patches "
-            "matter to the outputs (gradients). Bright is strong.",
+            f"matter to the outputs (gradients). Bright is strong.{_last_call(calls.get(one.name, 1))}",
             measured=f"The two maps correlate at {one.agreement.mean():.2f}; with the edges of the image (Sobel) at "
             f"{one.sobel.mean():.2f} and {one.gradient_sobel.mean():.2f}.",
             published="Both matrices highlight the same structures at every depth; early layers detect edges.",
@@ -311,6 +321,16 @@ def _maps(maps: tuple[LayerMaps, ...], shown: Tensor) -> Section:
         f"{'responds like an edge detector' if is_edge else 'is no plain edge detector'}: what matters to the outputs "
         f"correlates at {first.gradient_sobel.mean():.2f} with the strength of edges.",
         panels=tuple(panels),
+    )
+
+
+def _last_call(n_calls: int) -> str:
+    """What to know about the map of a layer that is applied more than once."""
+    if n_calls == 1:
+        return ""
+    return (
+        f" The model applies this layer {n_calls} times to every image: the maps are those of the last time, the "
+        "gradients count every time."
     )
 
 

@@ -35,7 +35,13 @@ def comparison_page(comparison: Comparison) -> Page:
     shown = tuple(section for section in sections if section.panels)
     return Page(
         title=f"{count(len(comparison.models), 'model')} side by side",
-        lead=(_what(comparison), *_left_out(comparison), *_counterparts(comparison)),
+        lead=(
+            _what(comparison),
+            *_left_out(comparison),
+            *_unmeasured(comparison),
+            *_precision(comparison),
+            *_counterparts(comparison),
+        ),
         answers=tuple(
             Answer(question=section.title, answer=section.answer, section=section.title)
             for section in sections
@@ -67,6 +73,26 @@ def _what(comparison: Comparison) -> str:
 
 def _left_out(comparison: Comparison) -> tuple[str, ...]:
     return tuple(f"Left out: {name}. {reason}" for name, reason in comparison.left_out.items())
+
+
+def _unmeasured(comparison: Comparison) -> tuple[str, ...]:
+    """Which layers nothing on the page speaks of, and why; said once for models that have them in common."""
+    by_layer: dict[tuple[str, str], list[str]] = {}
+    for model in comparison.models:
+        for layer, reason in model.unmeasured.items():
+            by_layer.setdefault((layer, reason), []).append(model.name)
+    if not by_layer:
+        return ()
+    listed = [
+        f"{layer} of {'all models' if len(names) == len(comparison.models) else ', '.join(names[:3])} ({reason})"
+        for (layer, reason), names in list(by_layer.items())[:3]
+    ]
+    more = f"; and {len(by_layer) - 3} more" if len(by_layer) > 3 else ""
+    return (f"Layers that were not measured: {'; '.join(listed)}{more}.",)
+
+
+def _precision(comparison: Comparison) -> tuple[str, ...]:
+    return tuple(f"{model.name}: {model.precision}." for model in comparison.models if model.precision)
 
 
 def _counterparts(comparison: Comparison) -> tuple[str, ...]:

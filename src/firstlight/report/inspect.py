@@ -15,18 +15,10 @@ from firstlight.measures.feature_ansatz import FilterFaults
 from firstlight.measures.first_layer import Profile
 from firstlight.measures.linearized import LayerChange
 from firstlight.report.ansatz import ansatz_advice, ansatz_sections, ansatz_sentence, count
+from firstlight.report.later import later_sections
 from firstlight.report.page import Page, Panel, Section
 from firstlight.report.regime import LAZY, regime_sections
 
-MISSING = {
-    "centred": "The ansatz of what training changed is missing",
-    "variation": "The variation within classes is missing",
-    "richness": "Richness is missing",
-}
-LATER_ADVICE = (
-    "A layer whose change does not exceed its null can be frozen for a trial; classes that do not draw together with "
-    "depth point to features that the labels did not shape."
-)
 MOST_SHOWN = 128  # filters in the picture
 MOST_LISTED = 40  # numbers of dead filters in a sentence; the table has all
 
@@ -36,15 +28,16 @@ def inspection_page(inspection: Inspection) -> Page:
     sections = [_first_layer(inspection.profile, inspection.faults)] if inspection.profile is not None else []
     sections += [
         *_faults(inspection),
-        *ansatz_sections(inspection),
+        *ansatz_sections(inspection, calls={layer.name: layer.n_calls for layer in inspection.layers}),
         _movement(inspection),
         *_lazy(inspection),
-        *_later(inspection),
+        *later_sections(inspection.features),
     ]
     return Page(
         title=f"What {inspection.name} has learned",
         lead=(
             *_unmeasured(inspection),
+            *_precision(inspection),
             _fault_words(inspection),
             f"{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
             _moved(inspection),
@@ -60,7 +53,7 @@ def inspection_page(inspection: Inspection) -> Page:
 
 
 def _what(inspection: Inspection) -> str:
-    convolutions = sum("Conv" in layer.kind for layer in inspection.layers)
+    convolutions = sum("conv" in layer.kind.lower() for layer in inspection.layers)
     shape = " x ".join(str(side) for side in inspection.image_shape)
     text = (
         f"{inspection.name} has {inspection.n_parameters:,} parameters, {count(convolutions, 'convolution')} and "
@@ -92,6 +85,12 @@ def _unmeasured(inspection: Inspection) -> tuple[str, ...]:
     )
 
 
+def _precision(inspection: Inspection) -> tuple[str, ...]:
+    if not inspection.precision:
+        return ()
+    return (f"Precision: {inspection.precision}, as half precision has too few digits for gradients.",)
+
+
 def _certainty(inspection: Inspection) -> str:
     errors = [row.pearson_error for row in inspection.ansatz.rows if math.isfinite(row.pearson_error)]
     sure = (
@@ -103,45 +102,11 @@ def _certainty(inspection: Inspection) -> str:
     return f"{how}: with {inspection.ansatz.n_images} images and {inspection.ansatz.method}, {sure}."
 
 
-def _later(inspection: Inspection) -> tuple[Section, ...]:
-    """What later papers add, each number with its null; what is missing says why."""
-    features = inspection.features
-    if features is None or not features.sentences():
-        return ()
-    missing = [f"{MISSING[name]}: {reason}." for name, reason in features.missing.items()]
-    rows = {
-        f"{row.layer}, exponent": f"{row.exponent:.2f} ({row.low:.2f} to {row.high:.2f}); rotated gradients "
-        f"{float(row.null_exponent.nanmean()):.2f}"
-        for row in features.exponents
-        if not row.is_output and math.isfinite(row.exponent)
-    }
-    if features.centred is not None:
-        rows |= {
-            f"{row.layer}, ansatz of the change": f"{row.pearson:.2f}; rotated gradients "
-            f"{float(row.null_pearson.mean()):.2f}"
-            for row in features.centred.rows
-            if not row.is_output
-        }
-    if features.variation is not None:
-        pairs = zip(features.variation.layers, features.variation.ratio.tolist(), strict=True)
-        shuffled = features.variation.shuffled.mean(1).tolist()
-        rows |= {
-            f"{name}, within over between classes": f"{ratio:.2g}; shuffled labels {null:.2g}"
-            for (name, ratio), null in zip(pairs, shuffled, strict=True)
-        }
-    return (
-        Section(
-            title="What do later papers add?",
-            answer=" ".join([*features.sentences(), *missing, LATER_ADVICE]),
-            details=rows,
-        ),
-    )
-
-
 def _model(inspection: Inspection) -> Section:
     """How certain the numbers are, and every layer that was measured."""
     layers = {
         f"{i + 1}, {layer.name}": f"{layer.kind}, {' x '.join(map(str, layer.shape))}, {layer.n_weights:,} weights"
+        + (f", applied {layer.n_calls} times to every image" if layer.n_calls > 1 else "")
         for i, layer in enumerate(inspection.layers)
     }
     return Section(title="What was measured?", answer=_certainty(inspection), details=layers)
@@ -368,7 +333,7 @@ def _faults(inspection: Inspection) -> tuple[Section, ...]:
             for name, (values, role) in shares.items()
             if any(values)
         ],
-        title="Dead and repeated filters",
+        title=f"{' and '.join(name for name, (values, _) in shares.items() if any(values)).capitalize()} filters",
         alt=f"Share of dead and of repeated filters in {len(faults)} layers",
         x="layer",
         y="share of the layer's filters",

@@ -13,6 +13,7 @@ from firstlight.insights.rfm import LearnedKernel
 from firstlight.report.ansatz import ansatz_answers, ansatz_sections
 from firstlight.report.first_layer import first_layer_answers, first_layer_sections
 from firstlight.report.identity import identity_answers, identity_sections
+from firstlight.report.later import later_sections
 from firstlight.report.order import order_answers, order_sections
 from firstlight.report.page import Answer, Page, Panel, Section
 from firstlight.report.regime import regime_answers, regime_sections
@@ -164,7 +165,9 @@ PAGES: dict[type[Result], PartPage] = {
     ImagesTour: PartPage(lambda result: (), _images),
     FirstLayerTour: PartPage(first_layer_answers, first_layer_sections),
     OrderTour: PartPage(order_answers, order_sections),
-    AnsatzTour: PartPage(ansatz_answers, ansatz_sections),
+    AnsatzTour: PartPage(
+        ansatz_answers, lambda result: (*ansatz_sections(result), *later_sections(result.later))
+    ),
     RegimeResult: PartPage(regime_answers, regime_sections),
     LearnedKernel: PartPage(kernel_answers, kernel_sections),
     IdentityTour: PartPage(identity_answers, identity_sections),

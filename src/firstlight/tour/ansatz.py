@@ -7,6 +7,7 @@ from torch import nn
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.data.images import ImageData
+from firstlight.insights.feature_report import FeatureReport, feature_report
 from firstlight.insights.inspection import N_SHOWN
 from firstlight.measures.feature_ansatz import (
     Ansatz,
@@ -35,12 +36,15 @@ class AnsatzTour(Result):
         What the convolutions look at in `shown`.
     shown : Tensor of shape (n, c, h, w)
         A few images.
+    later : FeatureReport, optional
+        What later papers add: the ansatz of what training changed, exponents, class variation and richness.
     """
 
     ansatz: Ansatz
     eigenvectors: tuple[Eigenvectors, ...]
     maps: tuple[LayerMaps, ...]
     shown: Images
+    later: FeatureReport | None = None
 
 
 def run_ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, seed: int = 0) -> AnsatzTour:
@@ -55,7 +59,8 @@ def run_ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, se
     seed : int, default 0
         Of the choice of images and of the nulls.
     """
-    images = data.sample(min(N_IMAGES, len(data)), seed=seed).x
+    sample = data.sample(min(N_IMAGES, len(data)), seed=seed)
+    images = sample.x
     trained, before = (
         patch_agop(one, images, seed=seed, label=label)
         for one, label in ((model, "Gradients of the network"), (initial, "Gradients before training"))
@@ -66,4 +71,5 @@ def run_ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, se
         eigenvectors=tuple(top_eigenvectors(pictures[0], kind=kind) for kind in ("features", "gradients")),
         maps=layer_maps(model, pictures, images[:N_SHOWN]),
         shown=images[:N_SHOWN],
+        later=feature_report(model, sample, initial=initial, gradients=trained, seed=seed),
     )

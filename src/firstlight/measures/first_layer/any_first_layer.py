@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from firstlight._autograd.autocast import without_autocast
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight.core.errors import InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
@@ -22,7 +23,7 @@ from firstlight.maths import patch_pca
 from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile, profile_from
 from firstlight.measures.first_layer.energy_profile import profile as profile_of_images
 from firstlight.measures.first_layer.first_convolution import Convolution
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import as_network
 
 
 def profile(
@@ -61,23 +62,40 @@ def profile(
     >>> profile(nn.Sequential(nn.Conv1d(2, 4, 5), nn.ReLU()), signals).energy.shape
     torch.Size([10])
     """
-    data, model = tensor_or_images(data), unwrapped(model)
+    data, model = tensor_or_images(data), as_network(model)
     inputs = data.x if isinstance(data, ImageData) else data
     if inputs.ndim < 3 or len(inputs) == 0:
         raise InvalidInput(
             f"`data` must hold images, signals or volumes, at least one; got a shape of {tuple(inputs.shape)}."
         )
-    first = _first_layer(model, inputs[:1])
-    if first.is_over_images:
-        return profile_of_images(model, data, subtract=subtract, center=center, n_images=n_images, seed=seed)
-    layer = first.convolution()
+    if subtract is not None and not isinstance(subtract, Tensor):
+        subtract = as_network(subtract)
+    with without_autocast(*(network for network in (model, subtract) if isinstance(network, nn.Module))):
+        first = _first_layer(model, inputs[:1])
+        if first.is_over_images:
+            return profile_of_images(
+                model, data, subtract=subtract, center=center, n_images=n_images, seed=seed
+            )
+        return _profile_in_two_dimensions(
+            model, first.convolution(), inputs[:n_images], subtract=subtract, center=center, seed=seed
+        )
+
+
+def _profile_in_two_dimensions(
+    model: nn.Module,
+    layer: Convolution,
+    inputs: Tensor,
+    *,
+    subtract: nn.Module | Tensor | None,
+    center: bool,
+    seed: int,
+) -> Profile:
+    """Profile of a layer over signals, volumes or tokens, from the images that stand for what it sees."""
     full, _ = in_full_precision(model)
-    seen = (
-        _first_layer(full, block).as_images().detach().cpu() for block in torch.split(inputs[:n_images], 256)
-    )
+    seen = (_first_layer(full, block).as_images().detach().cpu() for block in torch.split(inputs, 256))
     pca = patch_pca(seen, layer.geometry, center=center)
     if isinstance(subtract, nn.Module):
-        subtract = _first_layer(unwrapped(subtract), inputs[:1]).convolution().weight
+        subtract = _first_layer(subtract, inputs[:1]).convolution().weight
     elif subtract is not None:
         subtract = _two_dimensional(subtract)
     return profile_from(layer, pca, subtract=subtract, seed=seed)
