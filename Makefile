@@ -81,7 +81,7 @@ fuzz: $(READY) ## Read 2,000 damaged files and all lies; a traceback, silence, a
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --mutants 2000
 
 KILLS ?= 20
-crash: $(READY) ## Kill each long command KILLS times and compare its results with undisturbed ones (long)
+crash: $(READY) ## Kill each long command, and the machines of a cluster, KILLS times; results must stay the same (long)
 	@PYTHONPATH=tests $(BIN)/python -m crash --kills $(KILLS)
 
 audit: $(READY) ## Look up known vulnerabilities of all installed packages (needs the network)

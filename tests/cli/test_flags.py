@@ -15,7 +15,7 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 # flags of npm, git and pip in the commands that we run or advise
 FOREIGN = {
     "--abbrev", "--always", "--cache", "--dest", "--dirty", "--error-unmatch", "--exclude", "--fetch-retries",
-    "--force-reinstall", "--ignore-scripts", "--loglevel", "--no-cache-dir", "--no-deps",
+    "--force-reinstall", "--ignore-scripts", "--index-url", "--loglevel", "--no-cache-dir", "--no-deps",
     "--nthreads", "--only-binary", "--quiet", "--update-notifier",
 }  # fmt: skip
 

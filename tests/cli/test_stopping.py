@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from limits import COMMAND
@@ -38,3 +39,38 @@ def test_a_stopped_training_says_so_in_one_line_and_leaves_a_checkpoint(tmp_path
     assert lines == ["firstlight: stopped. Finished runs are kept; the same command resumes."]
     assert list(runs.glob(".scratch/*/checkpoint.safetensors"))
     assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_command_that_is_stopped_while_its_local_workers_start_says_so_in_one_line(tmp_path, number, code):
+    words = ["train", "--n", "20", "--epochs", "100000", "--networks", "2", "--cluster", "local:1"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "firstlight", *words],
+        cwd=tmp_path,
+        env={**os.environ, "FIRSTLIGHT_RUNS": str(tmp_path / "runs")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    watched = psutil.Process(process.pid)
+    while not any(is_starting_worker(child) for child in watched.children()):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    if number == signal.SIGINT:  # a terminal sends it to all
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    _, said = process.communicate(timeout=COMMAND)
+    assert process.returncode == code
+    lines = [line for line in said.splitlines() if line and "training and" not in line]
+    assert lines == ["firstlight: stopped. Finished runs are kept; the same command resumes."]
+
+
+def is_starting_worker(process):
+    """Whether it is a worker that is importing Dask: the interpreter alone takes less memory."""
+    try:
+        return "spawn_main" in " ".join(process.cmdline()) and process.memory_info().rss > 40e6
+    except psutil.Error:  # gone
+        return False

@@ -1,14 +1,13 @@
 """A real scheduler and real workers on the loopback interface: the same bits, data sent once, faults in one line."""
 
 import gc
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -34,43 +33,7 @@ from firstlight.models import ModelSpec
 from firstlight.store import Store
 from firstlight.training import Recipe, train_ensemble
 from limits import COMMAND
-
-
-class Machines:
-    """Processes of one cluster; the workers keep their runs in a folder of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.processes = folder, []
-        self.runs = folder / "worker-runs"
-        self.file = folder / "scheduler.json"
-        command = ["scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
-        self.scheduler = self.start(*command, "--scheduler-file", str(self.file))
-        wait_until(lambda: self.file.is_file() and self.file.read_text().strip().endswith("}"))
-        self.address = json.loads(self.file.read_text())["address"]
-
-    def add_worker(self, *words: str) -> subprocess.Popen:
-        options = ["--host", "127.0.0.1", "--nthreads", "1", "--no-dashboard", "--local-directory"]
-        return self.start("worker", self.address, *options, str(self.folder), *words)
-
-    def start(self, *words: str) -> subprocess.Popen:
-        environment = {**os.environ, "FIRSTLIGHT_RUNS": str(self.runs), "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dask", *words],
-            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        self.processes.append(process)
-        return process
-
-    def close(self) -> None:
-        for process in self.processes:
-            end(process)
-
-
-def end(process: subprocess.Popen) -> None:
-    """Kill a process with the worker that it watches."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(timeout=COMMAND)
+from machines import Machines, end, wait_until
 
 
 def command(*words: str, **variables: str) -> subprocess.CompletedProcess:
@@ -79,13 +42,6 @@ def command(*words: str, **variables: str) -> subprocess.CompletedProcess:
         [sys.executable, "-m", "firstlight", *words],
         capture_output=True, text=True, timeout=COMMAND, env={**os.environ, **variables},
     )  # fmt: skip
-
-
-def wait_until(condition) -> None:
-    limit = time.monotonic() + COMMAND
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -140,9 +96,13 @@ def ensemble(store: Store | None = None):
 # ---------------------------------------------------------------- the same outcomes
 
 
-def test_outcomes_come_in_order_from_all_workers_with_one_thread_each(machines):
+def test_outcomes_come_in_order_from_all_workers_with_one_thread_each(machines, tmp_path):
     def task(i):
-        time.sleep(0.05)
+        # on a busy machine one worker could finish all tasks before the other has begun: wait for each other
+        (tmp_path / str(os.getpid())).touch()
+        limit = time.monotonic() + COMMAND
+        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < limit:
+            time.sleep(0.05)
         return i * i, os.getpid(), torch.get_num_threads(), default_jobs()
 
     with on_cluster(machines.address) as workers:
@@ -493,7 +453,7 @@ def test_a_scheduler_that_was_started_again_gets_the_remaining_tasks(tmp_path):
             if not sums:
                 end(lost.scheduler)
                 port = lost.address.rpartition(":")[2]
-                lost.start("scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard")
+                lost.add_scheduler(port=port)
                 lost.add_worker("--no-nanny")
             sums[index] = value
     assert sums == {i: float(images[i].sum()) for i in range(8)}

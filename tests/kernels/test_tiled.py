@@ -1,5 +1,7 @@
 """A matrix in tiles on disk does what the same matrix in memory does."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -38,6 +40,21 @@ def test_solutions_equal_those_of_the_matrix_in_memory(tmp_path):
     torch.testing.assert_close(solution, solve_ridge(in_memory(x), targets, 1e-2), rtol=1e-8, atol=1e-8)
     with pytest.raises(Diverged, match="did not reach 1e-12 in 1 steps"):
         tiles.solve(targets, 1e-4, rank=1, tolerance=1e-12, most=1)
+
+
+def test_a_stopped_solution_goes_on_from_the_coefficients_it_was_told(tmp_path):
+    targets = torch.randn(150, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    tiles = TiledGram.of(images(150), kernel=KERNEL, folder=tmp_path, side=64, n_jobs=1)
+    steps: list[torch.Tensor] = []
+    solve = partial(tiles.solve, targets, 1e-2, rank=5, tolerance=1e-10)
+    whole = solve(listen=steps.append)
+    torch.testing.assert_close(steps[-1], whole, rtol=0, atol=0)
+    left: list[torch.Tensor] = []
+    torch.testing.assert_close(solve(first=steps[-4], listen=left.append), whole, rtol=1e-6, atol=1e-6)
+    assert 0 < len(left) < len(steps)
+    for wrong in (targets[:3], torch.full_like(targets, torch.nan)):
+        with pytest.raises(InvalidInput, match="`first` must be finite and of the shape"):
+            solve(first=wrong)
 
 
 def test_a_stopped_matrix_goes_on_and_a_damaged_tile_is_computed_again(tmp_path):

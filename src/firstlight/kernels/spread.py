@@ -17,13 +17,8 @@ from firstlight.kernels.spec import Kernel, PatchKernel
 from firstlight.kernels.tensors import uses_tensors
 from firstlight.kernels.tiles import Plan
 
-SIDES = (
-    1024,
-    512,
-    256,
-    128,
-    64,
-)  # images on a side of a task; whole tiles, so that the bits are those of one machine
+# images on a side of a task; whole tiles, so that the bits are those of one machine
+SIDES = (1024, 512, 256, 128, 64)
 TASKS_PER_CORE = 4  # enough that no worker waits long for the last
 FEW_PAIRS = 1 << 14  # below, sending costs more than computing
 

@@ -120,6 +120,8 @@ class TiledGram:
         rank: int = 256,
         tolerance: float = 1e-8,
         most: int = 500,
+        first: Float[Tensor, "_n _k"] | None = None,
+        listen: Callable[[Tensor], None] = lambda coefficients: None,
         show: bool | None = None,
     ) -> Float[Tensor, "n k"]:
         r"""Coefficients :math:`(K + \lambda I)^{-1} Y` by conjugate gradients, as for a matrix in memory.
@@ -129,6 +131,10 @@ class TiledGram:
         targets, ridge, rank, tolerance, most
             As for :func:`firstlight.kernels.conjugate_gradients`. On a cluster whose workers see `folder` they
             multiply; otherwise this process does.
+        first : Tensor of shape (n, k), optional
+            Coefficients to begin with, such as the last that `listen` was given before a stop; zeros by default.
+        listen : callable, optional
+            Called with the coefficients after every step.
         show : bool, optional
             Force the progress bar on or off.
         """
@@ -148,17 +154,27 @@ class TiledGram:
 
             return LinearOperator((flat.size, flat.size), matvec=matvec, dtype=np.float64)
 
+        def heed(vector: np.ndarray) -> None:
+            bar.advance()
+            listen(torch.from_numpy(vector.copy()).reshape(wanted.shape) * sizes)
+
+        if first is not None and (first.shape != wanted.shape or not first.isfinite().all()):
+            raise InvalidInput(
+                f"`first` must be finite and of the shape of `targets`, {tuple(wanted.shape)}; got "
+                f"{tuple(first.shape)}."
+            )
         inverse = operator(self._nystrom_inverse(ridge, rank))
         apply = operator(lambda vectors: multiply(vectors) + ridge * vectors)
         with progress("Conjugate gradients", total=None, unit="steps", show=show) as bar:
             solution, status = cg(
                 apply,
                 flat,
+                x0=None if first is None else (first.double() / sizes).numpy().ravel(),
                 rtol=0.0,
                 atol=tolerance,
                 maxiter=most,
                 M=inverse,
-                callback=lambda _: bar.advance(),
+                callback=heed,
             )
         if status != 0 or not np.isfinite(solution).all():
             raise Diverged(
@@ -239,11 +255,13 @@ def _tile(
 
 def _band_product(tiles: TiledGram, start: int, vectors: Tensor) -> Tensor:
     """What the tiles from `start` on the diagonal to the right add to the product, from row `start` on."""
-    side, own = tiles.side, vectors[start : start + tiles.side]
-    product = torch.zeros(tiles.n - start, vectors.shape[1], dtype=torch.float64)
+    # vectors lie in rows: with few of them BLAS takes less than half the time that columns need
+    side, rows = tiles.side, vectors.T.contiguous()
+    own = rows[:, start : start + side]
+    product = torch.zeros(vectors.shape[1], tiles.n - start, dtype=torch.float64)
     for j in range(start, tiles.n, side):
         tile = tiles.tile((start, j))
-        product[:side] += tile @ vectors[j : j + side]
+        product[:, :side] += rows[:, j : j + side] @ tile.T
         if j > start:
-            product[j - start : j - start + side] += tile.T @ own
-    return product
+            product[:, j - start : j - start + side] += own @ tile
+    return product.T

@@ -2,8 +2,10 @@
 
 import importlib
 import logging
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from firstlight.core.cluster import client as cluster_client
 from firstlight.core.cluster.client import Cluster, words
 from firstlight.core.errors import InvalidInput
 from firstlight.core.foreign import read_json
+from firstlight.core.interrupts import postponed_interrupts
 
 
 @contextmanager
@@ -74,19 +77,43 @@ def _target(address: str, stack: ExitStack, distributed: Any) -> Any:
     )
 
 
-def _local_cluster(n: int, distributed: Any) -> Any:
+@contextmanager
+def _local_cluster(n: int, distributed: Any) -> Iterator[Any]:
+    """Start workers on this machine for the block; whoever asks to stop meanwhile is heard once they run.
+
+    Dask cannot put away a cluster that has only begun to start: it would leave its errors on the terminal.
+    """
     # without an address of their own Dask's status pages would listen on every network of the machine
     pages = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
-    return distributed.LocalCluster(
-        n_workers=n,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        memory_limit=0,
-        scheduler_kwargs=pages,
-        worker_dashboard_address="127.0.0.1:0",
-        silence_logs=logging.CRITICAL + 1,
-    )
+    with postponed_interrupts() as asked, _children_deaf_to_ctrl_c():
+        cluster = distributed.LocalCluster(
+            n_workers=n,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            memory_limit=0,
+            scheduler_kwargs=pages,
+            worker_dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL + 1,
+        )
+    with cluster:
+        if (stop := asked()) is not None:
+            stop()
+        yield cluster
+
+
+@contextmanager
+def _children_deaf_to_ctrl_c() -> Iterator[None]:
+    """Let threads and processes that begin in the block ignore Ctrl-C: a terminal sends it to all, and we end them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # it would lift the block when Dask starts its first process
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _demand_certificates(distributed: Any) -> None:

@@ -60,13 +60,10 @@ class Finished:
     is_stored: bool = False
 
 
-_one_task = (
-    threading.Lock()
-)  # seeds and thread counts belong to the process: threads of one worker take turns
-_function: tuple[str, Any] = (
-    "",
-    None,
-)  # the last function with its arrays: most often the next task needs it too
+# seeds and thread counts belong to the process: threads of one worker take turns
+_one_task = threading.Lock()
+# the last function with its arrays: most often the next task needs it too
+_function: tuple[str, Any] = ("", None)
 
 
 def work(

@@ -1,0 +1,127 @@
+"""One command that is killed again and again, or asked to stop."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from crash.place import Place, differences, told
+from limits import COMMAND
+
+COMMANDS = {
+    "train": "train --n 160 --epochs 12 --output w.safetensors",
+    "identity": "identity --data photos --depths 1,2 --steps 40 --size 10 --width 8 --output page.html",
+    "reproduce": "reproduce id.fig10 --scale smoke --seeds 2 --output page.html",
+    "tour": "tour --data photos --n 60 --minutes 0.1 --output page.html",
+    "rfm": "rfm --n 60 --n-test 20 --depth 2 --rounds 2 --no-network --output page.html",
+    "labels": "labels photos --n 60 --output page.html",
+}
+# what is asked to stop must not have ended by then
+LONGER = {
+    "train": ("--epochs 12", "--epochs 5000"),
+    "identity": ("--steps 40", "--steps 100000 --stop-below 1e-30"),
+}
+# what a command leaves on the disk once it works: a checkpoint, a run under way, what its workers tell
+SIGNS = {
+    "train": "runs/.scratch/*/checkpoint*",
+    "identity": "runs/.scratch/*",
+    "reproduce": "runs/.scratch/*",
+    "tour": "runs/.scratch/*",
+    "labels": "tmp/firstlight-*/*",
+}
+STOPPED = "stopped. Finished runs are kept; the same command resumes."
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What a command gives if nobody kills it, and the seconds it takes."""
+
+    results: dict[str, str]
+    seconds: float
+
+    @classmethod
+    def of(cls, command: str, place: Place) -> "Undisturbed":
+        start = time.monotonic()
+        return cls(place.finish(command), time.monotonic() - start)
+
+
+def kill_and_stop(name: str, kills: int, rng: random.Random, folder: Path) -> list[str]:
+    """Kill a command `kills` times, then ask it to stop by each of the two signals."""
+    quiet = Place(folder / "quiet")
+    expected = Undisturbed.of(COMMANDS[name], quiet)
+    faults = kill_often(name, kills, expected, rng, folder)
+    return faults + ask_to_stop(name, expected.seconds, rng, folder) + told(name, quiet.faults)
+
+
+def kill_often(name: str, kills: int, expected: Undisturbed, rng: random.Random, folder: Path) -> list[str]:
+    """Kill one command again and again, and compare each result with that of an undisturbed one."""
+    command, place = COMMANDS[name], Place(folder / "killed")
+    done = finished = 0
+    while done < kills:
+        process = place.start(command)
+        try:
+            _, said = process.communicate(timeout=rng.uniform(0.0, expected.seconds))
+            finished += 1  # before it was killed
+            place.faults += differences(place.results(), expected.results)
+            if process.returncode:
+                place.faults.append(f"ended with {process.returncode} and said {said!r}")
+            place.clear()
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()  # not for the end of what it says: workers that outlive it would hold that open
+            done += 1
+            place.look_for_orphans()
+    place.faults += differences(place.finish(command), expected.results)
+    print(
+        f"{name}: {done} kills, {finished + 1} results compared ({len(expected.results)} runs and files each), "
+        f"workers gone after at most {place.longest_orphan:.1f} s, {len(place.faults)} faults",
+        flush=True,
+    )
+    return told(name, place.faults)
+
+
+def ask_to_stop(name: str, seconds: float, rng: random.Random, folder: Path) -> list[str]:
+    """Stop one command by each signal once it works; it must say so in one line, and keep what it has."""
+    faults = []
+    command = COMMANDS[name].replace(*LONGER.get(name, ("", "")))
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        place = Place(folder / number.name)
+        process = place.start(command)
+        _wait_for_work(name, process, place, rng.uniform(0.3, 0.6) * seconds)
+        if number == signal.SIGINT:  # a terminal sends it to all
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        _, said = process.communicate(timeout=COMMAND)
+        place.look_for_orphans()
+        place.faults += [f"{path} is left" for path in (place.root / "tmp").iterdir()]
+        if process.returncode == 0:
+            print(f"{name}: ended before {number.name}", flush=True)
+            continue
+        lines = [line for line in said.splitlines() if line.startswith("firstlight:") or "Traceback" in line]
+        if process.returncode != code or lines != [f"firstlight: {STOPPED}"]:
+            place.faults.append(f"{number.name} ended with {process.returncode} and said {said!r}")
+        kept = [
+            *(place.root / "runs").glob("*/run.json"),
+            *(place.root / "runs").glob(".scratch/*/checkpoint*"),
+        ]
+        if name == "train" and not kept:
+            place.faults.append(f"{number.name} left no checkpoint")
+        print(
+            f"{name}: {number.name} exits with {process.returncode}, {len(kept)} runs and checkpoints kept",
+            flush=True,
+        )
+        faults += told(name, place.faults)
+    return faults
+
+
+def _wait_for_work(name: str, process: subprocess.Popen, place: Place, seconds: float) -> None:
+    """Wait until a command has come to its work; one that leaves no sign of it gets some of the time it takes."""
+    limit = time.monotonic() + seconds
+    while process.poll() is None:
+        if list(place.root.glob(SIGNS[name])) if name in SIGNS else time.monotonic() > limit:
+            return
+        time.sleep(0.02)
