@@ -1,5 +1,7 @@
 """The ledger that is committed: fresh, or with a note that says why not; and summarised where readers look."""
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,26 @@ def test_entries_are_what_the_present_code_gives_or_say_why_not(path):
     entries = [entry for entry in read_entries(path) if entry.runs]
     silent = {claim: why for claim, why in stale_entries(entries).items() if not _note(entries, claim)}
     assert not silent, "run `firstlight reproduce` again, or write a note into `stale` of each entry"
+
+
+def test_the_commits_of_entries_can_be_looked_up():
+    named = {
+        c for path in PRESENT for e in read_entries(path) for c in (e.commit, e.verified.get("commit")) if c
+    }
+    git = ["git", "-C", str(ROOT)]
+    shallow = subprocess.run(
+        [*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True, check=False
+    )
+    if shallow.stdout.strip() == "false":  # a shallow clone, or no clone at all, has no history to look at
+        known = subprocess.run(
+            [*git, "cat-file", "--batch-check"],
+            input="\n".join(named),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert not [line for line in known.stdout.splitlines() if line.endswith("missing")]
+    assert all(re.fullmatch(r"[0-9a-f]{12,40}", commit) for commit in named)
 
 
 def _note(entries, claim):
