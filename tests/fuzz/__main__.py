@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from fuzz.judge import FAULTS, HARMLESS, KNOWN, REFUSED, UNNOTICED, Outcome, judge_all, mutants
+from fuzz.judge import FAULTS, HARMLESS, REFUSED, UNNOTICED, Outcome, judge_all, mutants
 from fuzz.lies import lies
 
-ENDINGS = (REFUSED, HARMLESS, UNNOTICED, KNOWN, *FAULTS)
+ENDINGS = (REFUSED, HARMLESS, UNNOTICED, *FAULTS)
 
 
 def main() -> int:

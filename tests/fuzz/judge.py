@@ -16,11 +16,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-REFUSED, HARMLESS, UNNOTICED, KNOWN = "refused", "harmless", "unnoticed", "known"
+REFUSED, HARMLESS, UNNOTICED = "refused", "harmless", "unnoticed"
 TRACEBACK, SILENT, HANG, MEMORY = "traceback", "silent", "hang", "memory"
 FAULTS = (TRACEBACK, SILENT, HANG, MEMORY)
-"""What must never occur. `UNNOTICED` is the same as `SILENT` in a format that has no checksum; `KNOWN` is a traceback
-that docs/reliability.md lists."""
+"""What must never occur. `UNNOTICED` is the same as `SILENT` in a format that has no checksum."""
 
 HANG_SECONDS = 60.0
 EXTRA_BYTES = 512 << 20  # beyond what a process had before; the originals have kilobytes
@@ -45,8 +44,6 @@ class Case:
         Digest of the intact files; empty if nothing but a refusal will do.
     otherwise : str, default 'silent'
         Name of another result: `SILENT`, or `UNNOTICED` for a format without a checksum.
-    known : bool, default False
-        Whether docs/reliability.md lists it among the tracebacks that are left.
     """
 
     group: str
@@ -55,7 +52,6 @@ class Case:
     read: Callable[[Path], str]
     expected: str
     otherwise: str = SILENT
-    known: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +82,7 @@ def judge(case: Case) -> Outcome:
         if _ran_out_of_memory(error):
             ending = MEMORY  # refused only because this process has a limit
     except Exception:
-        ending, words = KNOWN if case.known else TRACEBACK, traceback.format_exc()
+        ending, words = TRACEBACK, traceback.format_exc()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if (used := _peak() - before) > EXTRA_BYTES:

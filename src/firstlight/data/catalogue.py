@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from firstlight.core.errors import DataUnavailable, InvalidInput
+from firstlight.core.foreign import guarded
 from firstlight.data import sets
 from firstlight.data.cache import read_cache
 from firstlight.data.copies import Part, opened_copy
@@ -191,8 +192,9 @@ class _Request:
     def of(cls, name: str | Path, source: str | Path | None) -> "_Request":
         if isinstance(name, Path) or _is_path(name):
             path = Path(name).expanduser()
-            # the page and the tables show this name
-            return cls(path.resolve().name, *_resolved("folder"), path)
+            with guarded(path, "images"):  # a link may lead to itself
+                shown = path.resolve().name  # on the page and in the tables
+            return cls(shown, *_resolved("folder"), path)
         return cls(name, *_resolved(name), None if source is None else Path(source).expanduser())
 
     @contextmanager

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import read_bytes, read_json
+from firstlight.core.foreign import guarded, read_bytes, read_json
 
 
 def tfjs_weights(folder: Path) -> dict[str, Tensor]:
@@ -76,7 +76,9 @@ def _is_whole(group: dict[str, Any]) -> bool:
 
 def _shard(folder: Path, name: str) -> bytes:
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+    with guarded(folder / "model.json", "a TensorFlow.js model"):  # no file system allows every name
+        is_there = path.resolve().is_relative_to(folder.resolve()) and path.is_file()
+    if not is_there:
         raise InvalidInput(
             f"{folder} must hold the shard {name!r} that its model.json names; it is not there."
         )

@@ -46,6 +46,8 @@ def _test(table: Path, folder: Path) -> StoredImages:
     column = "Filename" if rows and "Filename" in rows[0] else "Path"
     if not rows or column not in rows[0] or "ClassId" not in rows[0]:
         raise InvalidInput(f"{table} must have columns Filename (or Path) and ClassId.")
+    if None in {row[name] for row in rows for name in (column, "ClassId")}:
+        raise InvalidInput(f"{table} must give a file and a class in every row; one ends early.")
     images = {path.name: path for path in sorted(folder.rglob("*")) if path.suffix in (".ppm", ".png")}
     # the training folders use names with an underscore, so that bare names are unambiguous
     names = [Path(row[column]).name for row in rows]
