@@ -62,9 +62,10 @@ class FeatureReport(Result):
         hidden = [row for row in self.centred.rows if not row.is_output] if self.centred else []
         if hidden:
             above = sum(row.is_above_null for row in hidden)
+            chance = len(hidden) / (1 + min(len(row.null_pearson) for row in hidden))
             lines.append(
                 f"Training moved {above} of {len(hidden)} hidden layers along the gradients of the outputs, more than "
-                "rotated gradients would explain."
+                f"any of their rotated gradients would explain; chance alone gives {chance:.1f}."
             )
         fitted = [row for row in self.exponents if not row.is_output and not math.isnan(row.exponent)]
         if fitted:

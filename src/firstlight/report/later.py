@@ -3,6 +3,9 @@
 import math
 
 from firstlight.insights import FeatureReport
+from firstlight.measures.since.activations import OUTPUTS
+from firstlight.measures.since.class_variation import ClassVariation
+from firstlight.report.chance import beyond_chance
 from firstlight.report.page import Section
 
 MISSING = {
@@ -10,10 +13,44 @@ MISSING = {
     "variation": "The variation within classes is missing",
     "richness": "Richness is missing",
 }
-LATER_ADVICE = (
-    "A layer whose change does not exceed its null can be frozen for a trial; classes that do not draw together with "
-    "depth point to features that the labels did not shape."
-)
+
+
+def later_advice(features: FeatureReport) -> str:
+    """What to do about each number, as far as it differs from its null."""
+    advice = []
+    hidden = [row for row in features.centred.rows if not row.is_output] if features.centred else []
+    if hidden:
+        p = 1 / (1 + min(len(row.null_pearson) for row in hidden))
+        if not beyond_chance(sum(row.is_above_null for row in hidden), n=len(hidden), p=p):
+            advice.append(
+                "Nothing here says that training changed features: compare with earlier checkpoints."
+            )
+        elif not all(row.is_above_null for row in hidden):
+            advice.append("Layers at their null can be frozen for a trial.")
+    if any(not row.is_output and math.isfinite(row.exponent) for row in features.exponents):
+        advice.append("Where the power is far from 1, judge the ansatz at that power.")
+    if features.variation is not None and len(features.variation.layers) > 1:
+        advice.append(_variation_advice(features.variation))
+    if features.richness is not None:
+        above = features.richness.value > float(features.richness.null.max())
+        advice.append(
+            "The last features hold less beyond the outputs than chance gives: expect them to transfer badly to "
+            "other tasks the closer the share is to 1."
+            if above
+            else "The last features hold as much beyond the outputs as chance gives: other tasks may use them."
+        )
+    return " ".join(advice)
+
+
+def _variation_advice(variation: ClassVariation) -> str:
+    layers = [i for i, name in enumerate(variation.layers) if i and name != OUTPUTS]
+    if not layers or not variation.is_below_projections[layers[-1]]:
+        return (
+            "The classes are no closer together than random projections leave them: the labels did not shape the last "
+            "features."
+        )
+    first = next(i for i in layers if all(variation.is_below_projections[j] for j in layers if j >= i))
+    return f"From {variation.layers[first]} on the classes draw together beyond random projections: probe or cut there."
 
 
 def later_sections(features: FeatureReport | None) -> tuple[Section, ...]:
@@ -44,7 +81,7 @@ def later_sections(features: FeatureReport | None) -> tuple[Section, ...]:
     return (
         Section(
             title="What do later papers add?",
-            answer=" ".join([*features.sentences(), *missing, LATER_ADVICE]),
+            answer=" ".join([*features.sentences(), *missing, later_advice(features)]),
             details=rows,
         ),
     )
