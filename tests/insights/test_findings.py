@@ -10,6 +10,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.data import load
 from firstlight.insights import failures, finding_numbers, inspect
 from firstlight.insights.findings import NAMES, parsed_condition
+from firstlight.measures.feature_ansatz.ansatz import INITIAL
 from firstlight.report import inspection_page, render
 
 
@@ -82,6 +83,22 @@ def test_the_page_says_which_layers_were_not_measured(photos):
     assert finding_numbers(partly)["unmeasured"] == left_out > 0
     words = f"{left_out} of {left_out + measured} layers were not measured"
     assert words in render(inspection_page(partly))
+
+
+def test_a_layer_without_initial_correlation_counts_as_measured(photos):
+    silent = network()
+    with torch.no_grad():  # before training nothing reaches the outputs: no gradients, no correlation
+        for parameter in list(silent.parameters())[-2:]:
+            parameter.zero_()
+    inspection = inspect(network(), photos, initial=silent, fast=True)
+    assert any(name.endswith(f"({INITIAL})") for name in inspection.ansatz.skipped)
+    assert inspection.unmeasured == {}
+    assert inspection.n_layers == len(inspection.layers)
+    assert finding_numbers(inspection)["unmeasured"] == 0
+    page = render(inspection_page(inspection))
+    assert "were not measured" not in page
+    assert "no distance is relative to zero" in page
+    assert len(inspection.changes) == len(inspection.layers) - 1
 
 
 @pytest.mark.parametrize(("condition", "code"), [("dead>0", 1), ("dead<0", None)])

@@ -157,7 +157,7 @@ def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> No
 
     if json:
         numbers = finding_numbers(inspection)
-        print_json({"model": inspection.name, **numbers, "layers_not_measured": inspection.ansatz.skipped})
+        print_json({"model": inspection.name, **numbers, "layers_not_measured": inspection.unmeasured})
     lines = failures(inspection, conditions)
     for line in lines:
         print(f"firstlight: {line}", file=sys.stderr)

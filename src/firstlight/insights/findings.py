@@ -42,7 +42,7 @@ def finding_numbers(inspection: Inspection) -> dict[str, float]:
     return {
         "dead": float(sum(len(fault.dead) for fault in inspection.faults)),
         "duplicate": float(sum(fault.n_superfluous for fault in inspection.faults)),
-        "unmeasured": float(len(inspection.ansatz.skipped)),
+        "unmeasured": float(len(inspection.unmeasured)),
         "layers": float(len(inspection.layers)),
         "parameters": float(inspection.n_parameters),
         "accuracy": inspection.accuracy,
@@ -120,7 +120,7 @@ def _behind(inspection: Inspection, name: str) -> str:
     elif name == "duplicate":
         rows = [f"{f.name} ({f.n_superfluous})" for f in inspection.faults if f.n_superfluous]
     elif name == "unmeasured":
-        rows = [f"{layer} ({why})" for layer, why in inspection.ansatz.skipped.items()]
+        rows = [f"{layer} ({why})" for layer, why in inspection.unmeasured.items()]
     else:
         rows = []
     return f": {'; '.join(rows)}" if rows else ""

@@ -33,6 +33,7 @@ from firstlight.measures.feature_ansatz import (
     patch_agop,
     top_eigenvectors,
 )
+from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL
 from firstlight.measures.first_layer import Profile, profile
 from firstlight.measures.linearized import LayerChange, layer_changes
 from firstlight.models.kinds import as_network
@@ -129,6 +130,20 @@ class Inspection(Result):
     seconds: float
     features: FeatureReport | None = None
     precision: str = ""
+
+    @property
+    def unmeasured(self) -> dict[str, str]:
+        """Layers that nothing here speaks of, with the reason.
+
+        A layer of which only the initial network has no correlation is measured all the same.
+        """
+        pairs = tuple(f" ({pair})" for pair in (INITIAL, CROSSED, FILTERS))
+        return {name: why for name, why in self.ansatz.skipped.items() if not name.endswith(pairs)}
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers that the model has, measured or not."""
+        return len({layer.name for layer in self.layers} | self.unmeasured.keys())
 
 
 def inspect(
@@ -388,6 +403,7 @@ def _displayed(x: Float[Tensor, "n *shape"]) -> Float[Tensor, "n *shape"]:
 
 
 def _changes(trained: PatchAgop, fresh: PatchAgop) -> tuple[LayerChange, ...]:
-    initial = {layer.name: layer.filters for layer in fresh.layers}
+    # a layer that starts from zero has no distance relative to its start
+    initial = {layer.name: layer.filters for layer in fresh.layers if layer.filters.any()}
     common = {layer.name: layer.filters for layer in trained.layers if layer.name in initial}
     return layer_changes(common, initial)

@@ -74,15 +74,13 @@ def _what(inspection: Inspection) -> str:
 
 def _unmeasured(inspection: Inspection) -> tuple[str, ...]:
     """Which layers nothing here speaks of, and why; nothing stands in for them."""
-    skipped = inspection.ansatz.skipped
+    skipped = inspection.unmeasured
     if not skipped:
         return ()
-    total = len(skipped) + len(inspection.layers)
     listed = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
     more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-    return (
-        f"{len(skipped)} of {total} layers were not measured ({listed}{more}). Nothing below speaks of them.",
-    )
+    number = f"{len(skipped)} of {inspection.n_layers} layers were not measured"
+    return (f"{number} ({listed}{more}). Nothing below speaks of them.",)
 
 
 def _precision(inspection: Inspection) -> tuple[str, ...]:
@@ -236,7 +234,12 @@ def _movement(inspection: Inspection) -> Section:
                 "initial. Training on few features lowers it.",
             )
         )
-    return Section(title=title, answer=_moved(inspection), panels=tuple(panels))
+    zero = [
+        layer.name for layer in inspection.layers if layer.name not in {change.name for change in changes}
+    ]
+    known = inspection.has_own_initial and zero
+    note = f" Left out, as no distance is relative to zero or to nothing: {', '.join(zero)}." if known else ""
+    return Section(title=title, answer=_moved(inspection) + note, panels=tuple(panels))
 
 
 def _lazy(inspection: Inspection) -> tuple[Section, ...]:
