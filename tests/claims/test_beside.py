@@ -1,4 +1,4 @@
-"""Older code beside the present one: entries are renewed if, and only if, both give the same bits on this machine."""
+"""Older code beside the present one: entries are renewed if, and only if, both give the same numbers here."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import firstlight
-from firstlight.claims.beside import verify_beside
+from firstlight.claims.beside import _differences, verify_beside
 from firstlight.claims.ledger import read_entries
 from firstlight.cli.claims import verify
 from firstlight.core.errors import InvalidInput
@@ -71,14 +71,14 @@ def repository(tmp_path_factory):
     return Repository(tmp_path_factory.mktemp("repository"))
 
 
-def test_entries_are_renewed_by_the_code_that_made_them_and_by_equal_bits_only(repository):
+def test_entries_are_renewed_by_the_code_that_made_them_and_by_equal_numbers_only(repository):
     first = repository.git("rev-parse", "--short=12", "HEAD")
     repository.change("GREY = (1, 28, 28)", "GREY = (1, 28, 7 * 4)")
     repository.commit()
     same = repository.verify(first)
     assert same.returncode == 0, same.stderr
     verified = repository.entry().verified
-    assert (verified["beside"], verified["scale"]) == (first, "smoke")
+    assert (verified["beside"], verified["scale"], verified["same"]) == (first, "smoke", "bits")
     assert verified["commit"] == repository.git("rev-parse", "--short=12", "HEAD")
 
     repository.change("7_379_200", "7_379_201")
@@ -103,3 +103,9 @@ def test_uncommitted_changes_are_refused_before_anything_runs(monkeypatch):
     monkeypatch.setattr("firstlight.core.environment.code_commit", lambda: "0123456789ab+")
     with pytest.raises(InvalidInput, match="uncommitted changes"):
         verify(beside="HEAD")
+
+
+def test_numbers_are_compared_in_the_digits_of_a_ledger():
+    old = {"a": 0.123456, "b": float("nan"), "c": 1.0}
+    assert _differences(old, {"a": 0.1234561, "b": float("nan"), "c": 1.0}) == ()
+    assert [line[0] for line in _differences(old, {"a": 0.1236, "b": 0.0})] == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""Does changed code still give the same bits as the code that made a ledger? Run both on this machine."""
+"""Does changed code still give the numbers of the code that made a ledger? Run both on this machine."""
 
 import dataclasses
 import json
@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from firstlight.claims.evidence import Evidence
-from firstlight.claims.ledger import Entry
+from firstlight.claims.ledger import Entry, rounded
 from firstlight.claims.reproduce import run_study
 from firstlight.claims.rules import Rule
 from firstlight.claims.stale import CODE, staleness
@@ -62,7 +62,8 @@ def verify_beside(
     """Run the first seed of every entry whose code has changed, with the code of `revision` and with the present one.
 
     On another processor no chaotic training gives the recorded digits again, whatever the code. What can be shown
-    there is that both codes give the same bits: then the present code would have given the recorded digits, too.
+    there is that both codes give the same numbers, in the digits that a ledger holds. The entry says whether they
+    share their last bits, too.
 
     Parameters
     ----------
@@ -112,8 +113,8 @@ def _verification(
         why = f"commit {commit} has other code or settings than those that made the entry"
         return Verification(entry=entry, differences=(why,))
     before = store.load(older.id)
-    rule = task.study.rule_of(entry.claim)
-    differences = _different_numbers(rule, before, run, task.seed)
+    old, new = (_numbers(task.study.rule_of(entry.claim), one, task.seed) for one in (before, run))
+    differences = _differences(old, new)
     if any(before.environment.get(name) != run.environment.get(name) for name in _DECIDES_BITS):
         differences = (f"the stored run {before.id} was made on another machine", *differences)
     if differences:
@@ -124,21 +125,25 @@ def _verification(
         "seed": task.seed,
         "scale": task.scale,
         "beside": commit,
+        "same": "bits" if all(_same(old[name], new[name]) for name in old) else "digits",
     }
     return Verification(entry=dataclasses.replace(entry, verified=verified), differences=())
 
 
-def _different_numbers(rule: Rule, before: Run, now: Run, seed: int) -> tuple[str, ...]:
-    """Numbers of a rule that two runs do not share to the last bit."""
-    old, new = (
-        Evidence.of({seed: run.result}).estimates([*rule.names, *rule.null_names]) for run in (before, now)
-    )
+def _numbers(rule: Rule, run: Run, seed: int) -> dict[str, float]:
+    """Every number of a run that a rule speaks of."""
+    estimates = Evidence.of({seed: run.result}).estimates([*rule.names, *rule.null_names])
+    return {name: estimate.mean for name, estimate in estimates.items()}
+
+
+def _differences(old: Mapping[str, float], new: Mapping[str, float]) -> tuple[str, ...]:
+    """Numbers that two runs do not share in the digits of a ledger."""
     return tuple(
-        f"{name}: {old[name].mean!r} before, {new[name].mean!r} now"
+        f"{name}: {old[name]!r} before, {new[name]!r} now"
         if name in old and name in new
         else f"{name}: measured by one code only"
         for name in sorted(old.keys() | new.keys())
-        if name not in old or name not in new or not _same(old[name].mean, new[name].mean)
+        if name not in old or name not in new or rounded(old[name]) != rounded(new[name])
     )
 
 

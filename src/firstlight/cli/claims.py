@@ -127,7 +127,7 @@ def verify(
         Scale of the ledger: smoke, desk, night or paper.
     beside
         A commit whose code made the entries. Instead of comparing with the recorded digits, which hold on one kind
-        of processor only, run its code beside the present one and compare their bits.
+        of processor only, run its code beside the present one and compare their numbers.
     seconds
         With --beside: studies whose recorded seeds took more CPU seconds than this are run at smoke scale.
     """
@@ -159,8 +159,14 @@ def verify(
     if differ:
         rows = [(result.entry.claim, "; ".join(result.differences)) for result in differ]
         print_table(f"{len(differ)} entries differ", ("claim", "numbers"), rows)
-    what = "the recorded numbers" if beside is None else f"the same bits as the code of {beside}"
-    print(f"{len(same)} of {len(results)} stale entries have {what}.")
+    if beside is None:
+        print(f"{len(same)} of {len(results)} stale entries have the recorded numbers.")
+    else:
+        bits = sum(entry.verified["same"] == "bits" for entry in same)
+        print(
+            f"{len(same)} of {len(results)} stale entries have the numbers of {beside} in all digits of the ledger, "
+            f"{bits} of them to the last bit."
+        )
     if differ:
         raise SystemExit(1)
 
