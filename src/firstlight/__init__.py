@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from firstlight.core.version import __version__
 
 if TYPE_CHECKING:
+    from firstlight.core.devices import computing_on
     from firstlight.data import ImageData, load
     from firstlight.insights import Inspection, compare, explain_profile, inspect, regime, watch
     from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
@@ -21,6 +22,7 @@ __all__ = [
     "ansatz",
     "build",
     "compare",
+    "computing_on",
     "explain_profile",
     "feature_matrix",
     "inspect",
@@ -39,6 +41,7 @@ __all__ = [
 
 # Imported when first asked for, so that `import firstlight` takes milliseconds.
 _WHERE = {
+    "computing_on": "core.devices",
     "ImageData": "data",
     "load": "data",
     "Inspection": "insights",

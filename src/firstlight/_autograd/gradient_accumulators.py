@@ -115,7 +115,7 @@ class Accumulators:
 
     def sensitivity(self, name: str) -> Float[Tensor, "g k"]:
         """Squared gradient at each output of a layer, summed over positions and outputs, by image."""
-        return self._squares[name].double().cpu() / self.counts.sum()
+        return self._squares[name].cpu().double() / self.counts.sum()
 
     def _add_identity(self, name: str) -> None:
         sums, squares = self._sums_of(name, self.layers[name].weight)

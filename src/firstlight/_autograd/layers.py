@@ -67,7 +67,7 @@ def grouped_filters(weight: Tensor, groups: int) -> Float[Tensor, "g k d"]:
     >>> grouped_filters(nn.Conv2d(4, 6, 3, groups=2).weight, 2).shape
     torch.Size([2, 3, 18])
     """
-    return weight.detach().double().cpu().reshape(groups, weight.shape[0] // groups, -1)
+    return weight.detach().cpu().double().reshape(groups, weight.shape[0] // groups, -1)
 
 
 def range_basis(filters: Float[Tensor, "g k d"]) -> Float[Tensor, "g k d"] | None:

@@ -79,13 +79,13 @@ def output_directions(
 
 
 def _spanned(weight: Tensor) -> Tensor:
-    rows: Tensor = torch.linalg.qr(weight.detach().double().cpu())[0].T.contiguous()
+    rows: Tensor = torch.linalg.qr(weight.detach().cpu().double())[0].T.contiguous()
     return rows
 
 
 def _leading(weight: Tensor, count: int) -> Tensor:
     """Leading left singular vectors, as rows, from the smaller Gram matrix."""
-    w = weight.detach().double().cpu()
+    w = weight.detach().cpu().double()
     if w.shape[0] <= w.shape[1]:
         vectors = torch.linalg.eigh(w @ w.T)[1][:, -count:]
     else:

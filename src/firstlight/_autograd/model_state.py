@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from firstlight.core.devices import random_state, restore_random_state
 from firstlight.core.errors import InvalidInput
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -43,14 +44,17 @@ def evaluating(model: nn.Module) -> Iterator[None]:
         for name, value in vars(module).items()
         if isinstance(value, Tensor)
     ]
-    devices = sorted({p.device.index or 0 for p in model.parameters() if p.device.type == "cuda"})
+    devices = {p.device for p in model.parameters()}
+    random = {device: random_state(device) for device in devices}
     # exported programs refuse: their mode was fixed when they were traced
     with contextlib.suppress(NotImplementedError):
         model.eval()
     try:
-        with torch.random.fork_rng(devices=devices):
+        with torch.random.fork_rng(devices=[]):
             yield
     finally:
+        for device, state in random.items():
+            restore_random_state(device, state)
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
         for module, name, value, before in buffers:

@@ -11,6 +11,7 @@ from firstlight.claims.evidence import Evidence
 from firstlight.claims.ledger import Entry, entry_not_run, entry_of
 from firstlight.claims.rules import INCONCLUSIVE, judge
 from firstlight.claims.study import ABSENT, SCALES, Study, study_of
+from firstlight.core.devices import DeviceLike, on_given_device
 from firstlight.core.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem, unknown_name
 from firstlight.figures import Figure
 from firstlight.store import Run, RunSpec, Store
@@ -59,6 +60,7 @@ def run_seeds(study: type[Study], seeds: Iterable[int], *, scale: str, store: St
     return Outcome(runs=runs)
 
 
+@on_given_device
 def reproduce(
     what: str,
     *,
@@ -68,6 +70,7 @@ def reproduce(
     n_seeds: int | None = None,
     budget: float = 0.0,
     listen: Listener = lambda name, index, total: None,
+    device: DeviceLike | None = None,
 ) -> list[Entry]:
     """Judge every claim that `what` names.
 
@@ -87,6 +90,9 @@ def reproduce(
         Seconds to spend on further seeds for claims that are inconclusive.
     listen : callable
         Told the name, index and number of studies before each of them starts.
+    device : str or torch.device, optional
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        on the CPU.
     """
     if scale not in SCALES:
         raise unknown_name("scale", scale, SCALES)

@@ -31,6 +31,12 @@ Cluster = Annotated[
         show_default=False,
     ),
 ]
+Device = Annotated[
+    str,
+    Parameter(
+        help="Device to compute on: auto (cuda if there is one, then mps, else cpu), cpu, cuda or mps."
+    ),
+]
 Numbers = Annotated[list[float] | None, Parameter(negative="", consume_multiple=True)]
 
 

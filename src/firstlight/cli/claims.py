@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from firstlight.cli.arguments import Cluster
+from firstlight.cli.arguments import Cluster, Device
 from firstlight.cli.output import OutputFile, page_file
 
 if TYPE_CHECKING:
@@ -298,6 +298,7 @@ def reproduce(
     json: bool = False,
     seed: int | None = None,
     cluster: Cluster = None,
+    device: Device = "auto",
 ) -> None:
     """Run the studies behind claims, print the verdicts and write them as a page; nothing is run twice.
 
@@ -329,17 +330,18 @@ def reproduce(
     from firstlight.claims import reproduce as judge
     from firstlight.claims.reproduce import study_figures
     from firstlight.cli.output import print_json, seconds_of
+    from firstlight.core.devices import choose_device, computing_on
     from firstlight.estimators.spread import kernels_on_cluster
     from firstlight.report.ledger import write_ledger
     from firstlight.store import Store
 
     page_file(output)
-    allowed = seconds_of(budget)
+    allowed, place = seconds_of(budget), choose_device(device)
 
     def announce(name: str, index: int, total: int) -> None:
         print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
 
-    with kernels_on_cluster(cluster):
+    with computing_on(place), kernels_on_cluster(cluster):
         entries = judge(what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce)
     if json:
         print_json([asdict(entry) for entry in entries])

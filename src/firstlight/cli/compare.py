@@ -12,6 +12,7 @@ from firstlight.cli.arguments import (
     AS_THEY_ARE,
     AsJson,
     DataName,
+    Device,
     FolderOptions,
     Numbers,
     Page,
@@ -54,7 +55,7 @@ def compare(
     bgr: Switch = False,
     model_output: str | None = None,
     regime: bool = True,
-    device: str = "auto",
+    device: Device = "auto",
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
     output: Page = Path("compare.html"),
@@ -97,11 +98,9 @@ def compare(
         Part of the output to use if the model returns a tuple (its index) or a dictionary (its key).
     regime
         Also tell how lazy the training was, which takes most of the time.
-    device
-        Device to compute on: auto, cpu, cuda or mps.
     """
     from firstlight.cli.arguments import index_or_key, named_values
-    from firstlight.core.devices import choose_device
+    from firstlight.core.devices import choose_device, computing_on
     from firstlight.data import load
     from firstlight.insights import compare as compared
     from firstlight.models import expected_scaling, load_model
@@ -129,12 +128,13 @@ def compare(
         "n_images": n, "output_part": index_or_key(model_output), "with_regime": regime, "seed": seed
     }  # fmt: skip
     given = {"checkpoints": list(files.values()), "initial": None if initial is None else str(initial)}
-    comparison = measure_and_keep(
-        "compare",
-        {**settings, **given},
-        lambda: compared(models, scaled, initial=before, **settings),
-        data=scaled.fingerprint,
-    )
+    with computing_on(place):
+        comparison = measure_and_keep(
+            "compare",
+            {**settings, **given},
+            lambda: compared(models, scaled, initial=before, **settings),
+            data=scaled.fingerprint,
+        )
     _tell(comparison, output, static=static, json=json)
 
 

@@ -43,7 +43,12 @@ def _memory() -> str:
 def _accelerator() -> str:
     import torch
 
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else "none; the CPU is used"
+    from firstlight.core.devices import choose_device
+
+    device = choose_device("auto")
+    if device.type == "cpu":
+        return "none; the CPU is used"
+    return f"cuda, {torch.cuda.get_device_name()}" if device.type == "cuda" else device.type
 
 
 def _cached() -> list[str]:

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstlight.cli.arguments import Cluster, Page, Seed, Static, Switch, positive_numbers
+from firstlight.cli.arguments import Cluster, Device, Page, Seed, Static, Switch, positive_numbers
 from firstlight.cli.keeping import measure_and_keep
 from firstlight.cli.output import page_file, print_table, wrote
 
@@ -33,6 +33,7 @@ def identity(
     seed: Seed = 0,
     bisect: Switch = False,
     cluster: Cluster = None,
+    device: Device = "auto",
     output: Page = Path("identity.html"),
     static: Static = False,
 ) -> None:
@@ -73,6 +74,7 @@ def identity(
     bisect
         Also find the depth at which copying turns into memorising, between the smallest and the largest of --depths.
     """
+    from firstlight.core.devices import choose_device, computing_on
     from firstlight.core.errors import InvalidInput
     from firstlight.core.parallel import on_cluster
     from firstlight.insights import IdentityTask, flip_point
@@ -82,6 +84,7 @@ def identity(
 
     layers = positive_numbers("depths", depths)
     page_file(output)
+    place = choose_device(device)
     if examples != "all" and not examples.isdigit():
         raise InvalidInput(f"`examples` must be a number or the word all; got {examples!r}.")
     task = IdentityTask(
@@ -95,7 +98,7 @@ def identity(
         write_page(identity_page(so_far), output, static=static)
         print(f"{output}: {len(so_far.runs)} of {so_far.planned} networks")
 
-    with on_cluster(cluster) as workers:
+    with on_cluster(cluster) as workers, computing_on(place):
         tour = measure_and_keep(
             "identity",
             {**dataclasses.asdict(task), "depths": layers, "seeds": seeds},

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Numbers, Page, Seed, Static, Switch
+from firstlight.cli.arguments import (
+    AS_THEY_ARE,
+    DataName,
+    Device,
+    FolderOptions,
+    Numbers,
+    Page,
+    Seed,
+    Static,
+    Switch,
+)
 from firstlight.cli.keeping import fingerprint_of, measure_and_keep
 from firstlight.cli.output import page_file, print_json, wrote
 
@@ -44,7 +54,7 @@ def inspect(
     bgr: Switch = False,
     model_output: str | None = None,
     exact: Switch = False,
-    device: str = "auto",
+    device: Device = "auto",
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
     output: Page = Path("inspect.html"),
@@ -94,8 +104,6 @@ def inspect(
         Part of the output to use if the model returns a tuple (its index) or a dictionary (its key).
     exact
         Sum over all outputs instead of estimating the sum, however many there are; slow with a thousand.
-    device
-        Device to compute on: auto, cpu, cuda or mps.
     json
         Print the findings as JSON.
     fail_on
@@ -104,7 +112,7 @@ def inspect(
         above_null, movement, regime.
     """
     from firstlight.cli.arguments import index_or_key, named_values
-    from firstlight.core.devices import choose_device
+    from firstlight.core.devices import choose_device, computing_on
     from firstlight.data import load
     from firstlight.insights import inspect as inspected
     from firstlight.models import expected_scaling, load_model
@@ -125,12 +133,13 @@ def inspect(
         "output_sum": "exact" if exact else "auto", "name": arch or factory or checkpoint,
     }  # fmt: skip
     given = {"data": data, "checkpoint": checkpoint, "initial": None if initial is None else str(initial)}
-    inspection = measure_and_keep(
-        "inspect",
-        {**settings, **given},
-        lambda: inspected(model, scaled, initial=before, **settings),
-        data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
-    )
+    with computing_on(place):
+        inspection = measure_and_keep(
+            "inspect",
+            {**settings, **given},
+            lambda: inspected(model, scaled, initial=before, **settings),
+            data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
+        )
     _write(inspection, output, static=static, quiet=json)
     _check(inspection, json=json, conditions=fail_on or [])
 

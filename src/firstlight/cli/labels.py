@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from firstlight.cli.arguments import AS_THEY_ARE, Cluster, FolderOptions, Page, Seed, Static
+from firstlight.cli.arguments import AS_THEY_ARE, Cluster, Device, FolderOptions, Page, Seed, Static
 from firstlight.cli.output import page_file, seconds_of, wrote
 from firstlight.core.terminal import visible
 
@@ -30,6 +30,7 @@ def labels(
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
     cluster: Cluster = None,
+    device: Device = "auto",
     output: Page = Path("labels.html"),
     csv: Annotated[Path | None, Parameter(name="--csv")] = None,
     static: Static = False,
@@ -61,6 +62,7 @@ def labels(
     csv
         File to write the table to; by default beside the page.
     """
+    from firstlight.core.devices import choose_device
     from firstlight.core.errors import InvalidInput
     from firstlight.core.parallel import on_cluster
     from firstlight.insights.label_check import check_labels
@@ -69,6 +71,7 @@ def labels(
 
     table = csv or output.with_suffix(".csv")
     page_file(output)
+    place = choose_device(device)
     page_file(table, flag="--csv")
     if table == output:
         raise InvalidInput(f"--csv must differ from --output; got {output} for both.")
@@ -78,7 +81,7 @@ def labels(
     images = _images(data, split, n, seed, folder)
     with on_cluster(cluster):
         check = (
-            check_labels(images, model, budget=seconds, top=top, seed=seed)
+            check_labels(images, model, budget=seconds, top=top, seed=seed, device=place)
             if record is None
             else check_record(images, record, top=top)
         )

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Literal
 
 from cyclopts import App
 
-from firstlight.cli.arguments import AS_THEY_ARE, AsJson, Cluster, DataName, FolderOptions, Page, Seed, Static
+from firstlight.cli.arguments import (
+    AS_THEY_ARE,
+    AsJson,
+    Cluster,
+    DataName,
+    Device,
+    FolderOptions,
+    Page,
+    Seed,
+    Static,
+)
 from firstlight.cli.keeping import measure_and_keep
 from firstlight.cli.output import announce_split, page_file, wrote
 
@@ -31,6 +41,7 @@ def rfm(
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
     cluster: Cluster = None,
+    device: Device = "auto",
     save: Path | None = None,
     output: Page = Path("rfm.html"),
     static: Static = False,
@@ -57,9 +68,14 @@ def rfm(
         Number of images at which gradients are taken; by default all.
     network
         Also train a small network and compare its first layer with the kernel's.
+    device
+        Device to compute on: auto (cuda if there is one, then mps, else cpu), cpu, cuda or mps. The compiled kernels
+        are for the CPU; on cuda tensor operations compute cntk and nngp. On mps, which has no float64, only the
+        network of --network is trained.
     save
         New folder to save the fitted machine in, for `firstlight rfm predict`.
     """
+    from firstlight.core.devices import choose_device, computing_on
     from firstlight.core.errors import InvalidInput
     from firstlight.core.progress import screen
     from firstlight.data import load, load_splits
@@ -70,6 +86,7 @@ def rfm(
     from firstlight.report.rfm import rfm_page
 
     page_file(output)
+    place = choose_device(device)
     if save is not None and save.exists():
         raise InvalidInput(f"`save` must not exist yet; {save} does.")
     train, test = load_splits(data, n=n, n_test=n_test, seed=seed, **folder.options)
@@ -79,7 +96,8 @@ def rfm(
         family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
         random_state=seed, verbose=True,
     )  # fmt: skip
-    with kernels_on_cluster(cluster), screen(f"{family} on {data}, {len(train)} images") as view:
+    screened = screen(f"{family} on {data}, {len(train)} images")
+    with computing_on(place), kernels_on_cluster(cluster), screened as view:
 
         def listen(labels: str, done: "Round") -> None:
             numbers = f"validation error {done.error:.4f}, accuracy {done.accuracy:.1%}, ridge {done.ridge:g}"
@@ -109,6 +127,7 @@ def predict(
     n: int | None = None,
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
+    device: Device = "auto",
     json: AsJson = False,
 ) -> None:
     """Predict with a saved machine, and print its accuracy.
@@ -123,12 +142,15 @@ def predict(
         Number of images; by default all.
     """
     from firstlight.cli.output import print_json
+    from firstlight.core.devices import choose_device, computing_on
     from firstlight.data import load
     from firstlight.estimators import load_machine
 
+    place = choose_device(device)
     machine = load_machine(model)
     images = load(data, split, n=n, seed=seed, **folder.options)
-    predictions = machine.predict(images.x)
+    with computing_on(place):
+        predictions = machine.predict(images.x)
     accuracy = float((predictions == images.y.numpy()).mean())
     if json:
         print_json({"accuracy": accuracy, "predictions": predictions.tolist()})

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstlight.cli.arguments import AS_THEY_ARE, Cluster, FolderOptions, Page, Seed, Static, Switch
+from firstlight.cli.arguments import AS_THEY_ARE, Cluster, Device, FolderOptions, Page, Seed, Static, Switch
 from firstlight.cli.output import announce_split, page_file, wrote
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ def tour(
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
     cluster: Cluster = None,
+    device: Device = "auto",
     output: Page = Path("tour.html"),
     watch: Switch = False,
     static: Static = False,
@@ -39,6 +40,7 @@ def tour(
     watch
         Make the page reload itself while it grows, so that you can open it at once.
     """
+    from firstlight.core.devices import choose_device
     from firstlight.core.errors import InvalidInput
     from firstlight.core.parallel import on_cluster
     from firstlight.core.progress import screen
@@ -49,6 +51,7 @@ def tour(
     if not 0.1 <= minutes <= 600:
         raise InvalidInput(f"`minutes` must lie in 0.1 .. 600; got minutes={minutes:g}.")
     page_file(output)
+    place = choose_device(device)
     name, reason = usual_data_set() if data == "auto" else (data, "")
     if reason:
         print(reason, file=sys.stderr)
@@ -64,7 +67,7 @@ def tour(
                     told.add(part)
             write_page(tour_page(so_far, reloads=watch), output, static=static)
 
-        run = fetch_or_run_tour(train, test, minutes=minutes, seed=seed, listen=listen)
+        run = fetch_or_run_tour(train, test, minutes=minutes, seed=seed, listen=listen, device=place)
     wrote(write_page(tour_page(run.result), output, static=static))
     print(f"`firstlight report {run.id}` writes it again.", file=sys.stderr)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from firstlight.cli.arguments import AS_THEY_ARE, Cluster, DataName, FolderOptions, Seed
+from firstlight.cli.arguments import AS_THEY_ARE, Cluster, DataName, Device, FolderOptions, Seed
 
 FLAGS = {"name": "--arch"}
 
@@ -26,6 +26,7 @@ def train(
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
     cluster: Cluster = None,
+    device: Device = "auto",
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("model.safetensors"),
     save_initial: Path | None = None,
 ) -> None:
@@ -59,6 +60,7 @@ def train(
         File to write the weights before training to, for `firstlight inspect --initial`.
     """
     from firstlight.cli.output import announce_split
+    from firstlight.core.devices import choose_device, computing_on
     from firstlight.core.errors import InvalidInput
     from firstlight.core.files import file_to_write
     from firstlight.core.parallel import on_cluster
@@ -69,6 +71,7 @@ def train(
 
     if networks < 1:
         raise InvalidInput(f"`networks` must be at least 1; got {networks}.")
+    place = choose_device(device)  # refused before the images are loaded
     seeds = range(seed, seed + networks)
     outputs = [_numbered(output, one, networks) for one in seeds]
     initials = [_numbered(save_initial, one, networks) for one in seeds] if save_initial else []
@@ -80,7 +83,7 @@ def train(
     recipe = Recipe(
         optimiser=optimiser, lr=lr, momentum=momentum, batch_size=batch_size, loss=loss, epochs=epochs, seed=seed
     )  # fmt: skip
-    with on_cluster(cluster):
+    with on_cluster(cluster), computing_on(place):
         if networks == 1 and cluster is None:  # here, with its loss shown and Ctrl-C heeded between steps
             ensemble = [train_once(spec, images, recipe, store=Store())]
         else:
@@ -88,9 +91,11 @@ def train(
     for trained, path in zip(ensemble, outputs, strict=True):
         save_weights(trained.weights, path, arch=arch, data=data)
         model = trained.into(spec(trained.seed))
+        with computing_on(place):
+            shares = [accuracy(model, part) for part in (images, unseen)]
         print(
-            f"Wrote {path}. Last loss {trained.history.loss[-1]:.3g}, training accuracy "
-            f"{accuracy(model, images):.1%}, test accuracy {accuracy(model, unseen):.1%}."
+            f"Wrote {path}. Last loss {trained.history.loss[-1]:.3g}, training accuracy {shares[0]:.1%}, "
+            f"test accuracy {shares[1]:.1%}."
         )
     for trained, path in zip(ensemble, initials, strict=False):
         save_weights(trained.initial, path, arch=arch, data=data)

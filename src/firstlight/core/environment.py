@@ -63,6 +63,9 @@ def processor() -> str:
 
 def environment() -> dict[str, str | int]:
     """Describe the machine without naming it: no paths, no host name."""
+    from firstlight.core.devices import chosen_device  # torch takes a second to import
+
+    device = chosen_device()
     return {
         "firstlight": __version__,
         "numerics": NUMERICS,
@@ -70,6 +73,7 @@ def environment() -> dict[str, str | int]:
         "system": f"{platform.system()} {platform.machine()}",
         "processor": processor(),
         "cores": os.cpu_count() or 1,
+        "device": "cpu" if device is None else device.type,
         **package_versions(),
     }
 

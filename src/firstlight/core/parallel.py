@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import joblib
 import torch
 from threadpoolctl import threadpool_limits
 
 from firstlight.core.cluster.worker import is_worker
+from firstlight.core.devices import chosen_device, computing_on
 from firstlight.core.errors import InvalidInput
 from firstlight.core.files import scratch_folder
 from firstlight.core.progress import Bar, is_watched, progress
@@ -53,7 +54,8 @@ def report_fraction(done: float, *, note: str = "") -> None:
 def default_jobs() -> int:
     """Number of tasks to run in parallel: `FIRSTLIGHT_JOBS`, else the cores this process may use.
 
-    Inside a task on a cluster it is 1: the other cores of that machine have workers of their own.
+    Inside a task on a cluster it is 1: the other cores of that machine have workers of their own. On another device
+    than the CPU it is 1 too, unless `FIRSTLIGHT_JOBS` is given: processes would share its memory.
     """
     if is_worker():
         return 1
@@ -62,6 +64,9 @@ def default_jobs() -> int:
         if not given.isdigit() or int(given) < 1:
             raise InvalidInput(f"`FIRSTLIGHT_JOBS` must be a whole number of at least 1; got {given!r}.")
         return int(given)
+    device = chosen_device()
+    if device is not None and device.type != "cpu":
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -119,6 +124,7 @@ def finished_tasks(
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield index and outcome of every task as soon as it is done; arguments as for :func:`map_tasks`."""
     watched = is_watched() if show is None else show
+    function = _SameDevice.of(function)
     jobs = min(n_jobs or default_jobs(), max(len(tasks), 1))
     with progress(label, total=len(tasks), unit="done", show=watched) as bar:
         if _cluster is not None:
@@ -128,6 +134,22 @@ def finished_tasks(
                 yield index, _run_here(function, task, index, bar)
         else:
             yield from _in_processes(function, tasks, jobs, bar if watched else None)
+
+
+class _SameDevice:
+    """A function that computes on the device of the process that gave it away; a picklable closure."""
+
+    def __init__(self, function: Callable[[Any], Any], device: str) -> None:
+        self.function, self.device = function, device
+
+    def __call__(self, task: Any) -> Any:
+        with computing_on(self.device):
+            return self.function(task)
+
+    @classmethod
+    def of(cls, function: Callable[[Task], Outcome]) -> Callable[[Task], Outcome]:
+        device = chosen_device()
+        return function if device is None or device.type == "cpu" else cls(function, device.type)
 
 
 def _in_processes(

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from firstlight.core.devices import on_cpu
 from firstlight.core.layout import canonical_values
 
 DEEPEST = 4  # results inside results that a notebook unfolds
@@ -18,7 +19,7 @@ class Result:
     Subclasses are declared as ``@dataclass(frozen=True, kw_only=True)``. The store saves and loads
     them; notebooks show them as a table.
 
-    Tensors are brought into the layout of new ones when the result is made, see
+    Tensors are brought to the CPU, and into the layout of new ones, when the result is made, see
     ``firstlight.core.layout``: what is computed from a result has the same bits before it is stored and
     after. A subclass with a `__post_init__` of its own calls ``super().__post_init__()``.
     """
@@ -28,7 +29,7 @@ class Result:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
-            if (kept := canonical_values(value)) is not value:
+            if (kept := canonical_values(on_cpu(value))) is not value:
                 object.__setattr__(self, f.name, kept)  # frozen dataclasses have no other way
 
     def to_dict(self) -> dict[str, Any]:

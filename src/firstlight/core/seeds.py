@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 import torch
 
+from firstlight.core.devices import CPU, random_state, restore_random_state
+
 
 def seed_from(*parts: str | int) -> int:
     """Derive a 63-bit seed from any words and numbers.
@@ -30,11 +32,16 @@ def generator_from(*parts: str | int) -> torch.Generator:
 
 
 @contextmanager
-def global_seed(*parts: str | int) -> Iterator[None]:
-    """Seed torch's global generator inside the block and restore the caller's state afterwards.
+def global_seed(*parts: str | int, device: torch.device = CPU) -> Iterator[None]:
+    """Seed torch's global generators inside the block and restore the caller's state afterwards.
 
-    Needed only for code that offers no `generator` argument: layer constructors and dropout.
+    Needed only for code that offers no `generator` argument: layer constructors and dropout. Dropout on another
+    device draws from that device's generator, whose numbers are its own.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed_from(*parts))
-        yield
+    before = random_state(device)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_from(*parts))
+            yield
+    finally:
+        restore_random_state(device, before)

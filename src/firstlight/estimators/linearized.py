@@ -9,6 +9,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from firstlight.core.devices import computing_on
 from firstlight.core.errors import InvalidInput, unknown_name
 from firstlight.estimators.images import new_images
 from firstlight.estimators.machine import KernelClassifier, no_type_check, split
@@ -57,6 +58,9 @@ class LinearizedClassifier(KernelClassifier):
         Channels, height and width of a row of `X`; not needed for 4-D arrays and tensors.
     random_state : int, default 0
         Decides weights, validation share and the order of the images.
+    device : str, optional
+        Where networks compute: "auto", "cpu" or "cuda"; by default as :func:`firstlight.computing_on` says, else the
+        CPU. Everything is in float64, so on "mps", which has none, the CPU computes.
 
     Attributes
     ----------
@@ -85,6 +89,7 @@ class LinearizedClassifier(KernelClassifier):
         epochs: int = 100,
         image_shape: tuple[int, int, int] | None = None,
         random_state: int = 0,
+        device: str | None = None,
     ) -> None:
         self.model = model
         self.width = width
@@ -99,6 +104,7 @@ class LinearizedClassifier(KernelClassifier):
         self.epochs = epochs
         self.image_shape = image_shape
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X: Any, y: Any) -> "LinearizedClassifier":
         """Solve or train the linearised network on one-hot targets."""
@@ -111,11 +117,12 @@ class LinearizedClassifier(KernelClassifier):
         self.solver_ = self.solver
         if self.solver == "auto":
             self.solver_ = "exact" if targets.numel() <= _QUICK_ROWS else "sgd"
-        if self.solver_ == "exact":
-            self.model_ = self._solved(network, images, targets)
-        else:
-            self.model_ = linearize(network)
-            train(self.model_, images, targets, self._recipe(), show=False)
+        with computing_on(self.device):
+            if self.solver_ == "exact":
+                self.model_ = self._solved(network, images, targets)
+            else:
+                self.model_ = linearize(network)
+                train(self.model_, images, targets, self._recipe(), show=False)
         return self
 
     def _network(self, images: Tensor, classes: int) -> nn.Module:
@@ -173,7 +180,8 @@ class LinearizedClassifier(KernelClassifier):
 
     def _outputs(self, X: Any) -> Tensor:
         check_is_fitted(self)
-        return self._answers(self.model_, self._features(new_images(self, X)))
+        with computing_on(self.device):
+            return self._answers(self.model_, self._features(new_images(self, X)))
 
     @staticmethod
     def _answers(model: LinearizedModel, images: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar, nnls
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
@@ -89,6 +90,7 @@ class _Fit:
     share: float
 
 
+@follows_device
 def explain_profile(
     model: nn.Module,
     data: ImageData,

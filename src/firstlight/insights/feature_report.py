@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
@@ -89,6 +90,7 @@ class FeatureReport(Result):
         return tuple(lines)
 
 
+@follows_device
 def feature_report(
     model: nn.Module,
     data: ImagesLike,

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight.core.devices import DeviceLike, on_given_device
 from firstlight.core.errors import Diverged, InvalidInput, unknown_name
 from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import default_jobs, map_tasks
@@ -255,6 +256,7 @@ def run_identity_task(task: IdentityTask, *, store: Store | None = None) -> Iden
     return run
 
 
+@on_given_device
 def run_identity_tasks(
     tasks: Sequence[IdentityTask],
     *,
@@ -262,6 +264,7 @@ def run_identity_tasks(
     listen: Callable[[list[IdentityRun]], None] | None = None,
     label: str = "Identity task",
     n_jobs: int | None = None,
+    device: DeviceLike | None = None,
 ) -> list[IdentityRun]:
     """Train several networks side by side, one a core.
 
@@ -275,6 +278,9 @@ def run_identity_tasks(
         Told all runs finished so far, in order, each time some more are.
     label, n_jobs : str or int
         See :func:`firstlight.core.parallel.map_tasks`.
+    device : str or torch.device, optional
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        on the CPU.
     """
     work = partial(run_identity_task, store=store)
     if listen is None:

@@ -13,6 +13,7 @@ from firstlight._autograd.autocast import without_autocast
 from firstlight._autograd.model_outputs import OutputName
 from firstlight._autograd.model_state import evaluating, in_full_precision
 from firstlight._autograd.recorder import Recorder
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
@@ -146,6 +147,7 @@ class Inspection(Result):
         return len({layer.name for layer in self.layers} | self.unmeasured.keys())
 
 
+@follows_device
 def inspect(
     model: nn.Module,
     data: ImagesLike,

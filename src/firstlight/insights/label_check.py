@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from firstlight.core.devices import DeviceLike, on_given_device
 from firstlight.core.seeds import generator_from
 from firstlight.core.shapes import Labels
 from firstlight.data.conversion import ImagesLike
@@ -31,6 +32,7 @@ PLANTED_SHARE = 0.02  # in each group
 FIRST_SHARE = 0.05
 
 
+@on_given_device
 def check_labels(
     data: ImagesLike,
     model: str | Callable[[], nn.Module] | None = None,
@@ -41,6 +43,7 @@ def check_labels(
     seed: int = 0,
     n_jobs: int | None = None,
     show: bool | None = None,
+    device: DeviceLike | None = None,
 ) -> LabelCheck:
     """Find labels that look wrong.
 
@@ -75,6 +78,9 @@ def check_labels(
         Number of processes; by default one per core.
     show : bool, optional
         Force the progress bar on or off.
+    device : str or torch.device, optional
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        on the CPU.
 
     Returns
     -------

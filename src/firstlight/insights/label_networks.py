@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from firstlight._autograd.model_state import evaluating
+from firstlight.core.devices import device_of, placed
 from firstlight.core.errors import InvalidInput
 from firstlight.core.parallel import default_jobs, map_tasks
 from firstlight.core.seeds import global_seed, seed_from
@@ -261,11 +262,12 @@ class _Watch:
         epoch, rest = divmod(step, self.every)
         if rest or epoch < self.first:
             return
+        device = device_of(model)
         with evaluating(model):
             for index in torch.split(torch.arange(len(self.x)), BATCH):
-                scores = model(self.x[index])
+                scores = model(self.x[index].to(device))
                 self.recorder.batch(scores, index)
-                self._total[index] += scores.softmax(1)[:, : self._total.shape[1]]
+                self._total[index] += scores.softmax(1)[:, : self._total.shape[1]].cpu()
         self.recorder.end_epoch()
         self._epochs += 1
 
@@ -331,7 +333,7 @@ def _registered(name: str, classes: int, shape: tuple[int, int, int]) -> nn.Modu
 
 def _demand_outputs(model: nn.Module, data: ImageData) -> None:
     with torch.no_grad(), evaluating(model):
-        outputs = model(data.x[:2]).shape[1]
+        outputs = model(data.x[:2].to(device_of(model))).shape[1]
     if outputs < data.n_classes:
         raise InvalidInput(
             f"`model` must have one output for each of the {data.n_classes} classes; it has {outputs}."
@@ -342,10 +344,13 @@ def _seconds_an_image(networks: LabelNetworks, data: ImageData) -> float:
     """Seconds of one forward and backward pass, from two small steps."""
     model = networks.build(data, 0)
     _demand_outputs(model, data)
-    x, y = data.x[:BATCH], data.y[:BATCH]
     seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        F.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
-        seconds.append(time.perf_counter() - start)
+    with placed(model) as device:
+        x, y = data.x[:BATCH].to(device), data.y[:BATCH].to(device)
+        for _ in range(3):
+            start = time.perf_counter()
+            F.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
+            if device.type != "cpu":  # which works on while Python goes on
+                torch.get_device_module(device).synchronize()
+            seconds.append(time.perf_counter() - start)
     return min(seconds[1:]) / len(x)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from firstlight._autograd.autocast import without_autocast
 from firstlight._autograd.model_state import evaluating
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
@@ -145,6 +146,7 @@ class RegimeResult(Result):
         )
 
 
+@follows_device
 def regime(
     model: nn.Module,
     data: ImagesLike,
@@ -394,8 +396,10 @@ def _ansatz(trained: nn.Module, before: nn.Module, images: Tensor, seed: int) ->
 
 
 def _distance(weights: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> float:
-    moved = sum(float((weights[name] - w).detach().double().square().sum()) for name, w in initial.items())
-    size = sum(float(w.detach().double().square().sum()) for w in initial.values())
+    moved = sum(
+        float((weights[name] - w).detach().cpu().double().square().sum()) for name, w in initial.items()
+    )
+    size = sum(float(w.detach().cpu().double().square().sum()) for w in initial.values())
     return math.sqrt(moved / size)
 
 
@@ -403,7 +407,7 @@ def _changes(weights: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> tu
     names = [name for name, w in initial.items() if w.ndim > 1 and bool(w.any())]
     ends, starts = (
         {
-            name.removesuffix(".weight"): which[name].detach().double().cpu().reshape(1, len(which[name]), -1)
+            name.removesuffix(".weight"): which[name].detach().cpu().double().reshape(1, len(which[name]), -1)
             for name in names
         }
         for which in (weights, initial)

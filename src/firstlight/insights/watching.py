@@ -219,7 +219,7 @@ class _Probe:
     def _of_patches(self, weight: Tensor) -> dict[str, float]:
         if self.profile is None:
             return {}
-        filters = spread_groups(weight.double().cpu(), self.profile.layer.groups)
+        filters = spread_groups(weight.cpu().double(), self.profile.layer.groups)
         energy = energy_profile(filters, self.profile.pca.basis)
         squares = energy.square()
         coarse = float(squares[: max(1, len(energy) // 3)].sum() / squares.sum())
@@ -254,6 +254,6 @@ def _images(data: ImagesLike | None) -> Tensor | None:
 def _rank(rows: Tensor) -> float:
     if not rows.isfinite().all() or not rows.any():
         return math.nan
-    rows = rows.double() / rows.abs().max()  # squares of huge weights would overflow
+    rows = rows.cpu().double() / rows.abs().max().cpu()  # squares of huge weights would overflow
     gram = rows @ rows.mT if len(rows) <= rows.shape[1] else rows.mT @ rows
     return effective_rank(torch.linalg.eigvalsh(gram).clamp(min=0))

@@ -56,8 +56,8 @@ def gram(
     out : np.ndarray, optional
         Where to write, for instance ``numpy.memmap``, if the matrix exceeds the memory.
     engine : str, default 'auto'
-        "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where there is
-        one.
+        "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where
+        :func:`firstlight.computing_on` names one.
     n_jobs : int, optional
         Threads; default :func:`firstlight.core.parallel.default_jobs`. The bits do not depend on it.
     show : bool, optional

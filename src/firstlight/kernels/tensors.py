@@ -1,7 +1,8 @@
 """The layers of a convolutional kernel as plain tensor operations, for accelerators.
 
-On a CPU the compiled loops are several times faster; where there is a GPU, :func:`firstlight.kernels.gram` and
-:func:`firstlight.kernels.kernel_agop` come here. Same formulas, same treatment of zero and identical patches.
+On a CPU the compiled loops, which know no other device, are several times faster; inside
+``firstlight.computing_on("cuda")``, :func:`firstlight.kernels.gram` and :func:`firstlight.kernels.kernel_agop` come
+here. Same formulas, same treatment of zero and identical patches.
 """
 
 import math
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight.core.devices import chosen_device, knows_float64
 from firstlight.core.errors import unknown_name
 from firstlight.kernels.arccosine import HEAVY64, NEAR64, NEARER64, SAME32, SAME64
 from firstlight.kernels.spec import ConvKernel, Kernel
@@ -25,11 +27,9 @@ Maps = list[Tensor]
 
 
 def accelerator() -> torch.device | None:
-    """Return a device that knows float64 and is not the CPU, if there is one."""
-    for kind in ("cuda", "xpu"):
-        if getattr(torch, kind).is_available():
-            return torch.device(kind)
-    return None
+    """Return the device of :func:`firstlight.computing_on`, unless that is the CPU or has no float64."""
+    device = chosen_device()
+    return device if device is not None and device.type != "cpu" and knows_float64(device) else None
 
 
 def uses_tensors(engine: str, kernel: Kernel) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from firstlight.core.cluster.worker import hand_over, is_worker, leave_to_client, runs_folder
+from firstlight.core.devices import chosen_device
 from firstlight.core.environment import code_commit, environment
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.core.files import (
@@ -34,6 +35,11 @@ from firstlight.store.encoding import apart, decode, encode
 from firstlight.store.index import ARRAYS, RUN, Listed, note_run, run_ids
 
 
+def _device() -> str:
+    device = chosen_device()
+    return "cpu" if device is None else device.type
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """What decides a run's result, and therefore its name.
@@ -48,17 +54,23 @@ class RunSpec:
         Fingerprint of the data, empty if the run makes its own.
     code : str, default ''
         Fingerprint of the code that is particular to this run; shared code counts through `NUMERICS`.
+    device : str
+        Kind of device it computes on; by default the one of :func:`firstlight.computing_on`, else "cpu". A run of
+        another device has other last bits, and therefore another name.
     """
 
     what: str
     config: dict[str, Any]
     data: str = ""
     code: str = ""
+    device: str = field(default_factory=_device)
 
     @property
     def id(self) -> str:
         """Sixteen hexadecimal digits, equal for equal specifications."""
         body = {"what": self.what, "config": encode(self.config)[0], "data": self.data, "code": self.code}
+        if self.device != "cpu":
+            body["device"] = self.device
         return hashlib.sha256(canonical_json({**body, "numerics": NUMERICS}).encode()).hexdigest()[:16]
 
 
@@ -155,7 +167,7 @@ class Store:
                 "wall_seconds": round(wall_seconds, 3),
                 "cpu_seconds": round(cpu_seconds, 3),
                 "commit": code_commit(),
-                "environment": environment(),
+                "environment": {**environment(), "device": spec.device},
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
             body["sha256"] = seal_of(body)
@@ -241,7 +253,8 @@ def _received(root: Path, is_usual: bool) -> Store:
 def _run(folder: Path, body: dict[str, Any], arrays: dict[str, Tensor]) -> Run:
     """Put together what `run.json` and the arrays say; values of another type are refused with TypeError."""
     config = decode(body["config"], {})
-    spec = RunSpec(what=body["what"], config=config, data=body["data"], code=body["code"])
+    device = body["environment"].get("device", "cpu")  # runs from before there was a choice
+    spec = RunSpec(what=body["what"], config=config, data=body["data"], code=body["code"], device=device)
     run = Run(
         id=folder.name,
         folder=folder,
@@ -253,7 +266,7 @@ def _run(folder: Path, body: dict[str, Any], arrays: dict[str, Tensor]) -> Run:
         environment=body["environment"],
         finished=body["finished"],
     )
-    for text in (spec.what, spec.data, spec.code, run.commit, run.finished):
+    for text in (spec.what, spec.data, spec.code, spec.device, run.commit, run.finished):
         if not isinstance(text, str):
             raise TypeError(f"{text!r} is where a word should be")
     return run

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from firstlight.core.devices import DeviceLike, on_given_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
@@ -41,6 +42,7 @@ class Tour(Result):
         return tuple(part.name for part in PARTS if part.name not in self.parts)
 
 
+@on_given_device
 def run_tour(
     train: ImageData,
     test: ImageData,
@@ -50,6 +52,7 @@ def run_tour(
     seed: int = 0,
     store: Store | None = None,
     listen: Callable[[Tour], None] = lambda tour: None,
+    device: DeviceLike | None = None,
 ) -> Tour:
     """Train a few small networks on `train` and measure what they learned, in what order, and why.
 
@@ -65,6 +68,9 @@ def run_tour(
         Networks that are there already are not trained again.
     listen : callable, default lambda tour: None
         Told what there is before the first part and after each of them.
+    device : str or torch.device, optional
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        on the CPU.
     """
     if n_networks < 2:
         raise InvalidInput(f"`n_networks` must be at least 2, to compare them; got {n_networks}.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from firstlight.core.devices import DeviceLike, on_given_device
 from firstlight.core.fingerprint import code_fingerprint
 from firstlight.data.images import ImageData
 from firstlight.store import Run, RunSpec, Store
@@ -9,6 +10,7 @@ from firstlight.tour.parts import PARTS
 from firstlight.tour.run import Tour, run_tour
 
 
+@on_given_device
 def fetch_or_run_tour(
     train: ImageData,
     test: ImageData,
@@ -17,6 +19,7 @@ def fetch_or_run_tour(
     seed: int = 0,
     store: Store | None = None,
     listen: Callable[[Tour], None] = lambda tour: None,
+    device: DeviceLike | None = None,
 ) -> Run:
     """Return the stored tour of these images and settings, or run and store it.
 
@@ -32,6 +35,9 @@ def fetch_or_run_tour(
         Where runs are kept; by default the user's.
     listen : callable, optional
         Called with the tour so far after each of its parts.
+    device : str or torch.device, optional
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        on the CPU.
     """
     store = store or Store()
     spec = RunSpec(

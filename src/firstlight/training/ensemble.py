@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from firstlight.core.devices import CPU, DeviceLike, chosen_device, computing_on
 from firstlight.core.errors import InvalidInput
 from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import map_tasks
@@ -58,6 +59,7 @@ def train_once(
     observe: Callable[[int], Sequence[Observer]] | None = None,
     store: Store | None = None,
     show: bool | None = None,
+    device: DeviceLike | None = None,
 ) -> Trained:
     """Build and train one network, or fetch it from the store.
 
@@ -72,13 +74,19 @@ def train_once(
         Makes the observers of one network from its number of steps per epoch.
     store : Store, optional
         Where finished runs and checkpoints lie; None keeps nothing.
+    device : str or torch.device, optional
+        Where to train: "auto", "cpu", "cuda" or "mps"; by default where :func:`firstlight.computing_on` says, else on
+        the CPU. The initial weights are the same everywhere; what is returned lies on the CPU. A store keeps a run
+        of another device under another name.
     """
 
     def compute(checkpoint: Path | None) -> Trained:
         model = build(recipe.seed)
         initial = {name: value.clone() for name, value in model.state_dict().items()}
         observers = observe(recipe.steps_per_epoch(len(data))) if observe else ()
-        history = train_on(model, data, recipe, observers=observers, checkpoint=checkpoint, show=show)
+        history = train_on(
+            model, data, recipe, observers=observers, checkpoint=checkpoint, show=show, device=place
+        )
         return Trained(
             weights={name: value.detach().clone() for name, value in model.state_dict().items()},
             initial=initial,
@@ -87,13 +95,14 @@ def train_once(
             seed=recipe.seed,
         )
 
-    if store is None:
-        return compute(None)
-    spec = _spec(build, data, recipe, observe)
-    trained: Trained = store.fetch_or_run(
-        spec, lambda scratch: compute(scratch / "checkpoint.safetensors")
-    ).result
-    return trained
+    with computing_on(device if device is not None else chosen_device() or CPU) as place:
+        if store is None:
+            return compute(None)
+        spec = _spec(build, data, recipe, observe)
+        trained: Trained = store.fetch_or_run(
+            spec, lambda scratch: compute(scratch / "checkpoint.safetensors")
+        ).result
+        return trained
 
 
 def train_ensemble(
@@ -107,17 +116,20 @@ def train_ensemble(
     label: str = "Training",
     n_jobs: int | None = None,
     show: bool | None = None,
+    device: DeviceLike | None = None,
 ) -> list[Trained]:
     """Train `n` networks with seeds ``recipe.seed, recipe.seed + 1, ...``.
 
     One single-threaded process per core by default; the weights are the same to the bit as when
-    trained one by one. Arguments as for :func:`train_once`.
+    trained one by one. On another device they are trained one after the other, unless `n_jobs` or
+    `FIRSTLIGHT_JOBS` says otherwise. Arguments as for :func:`train_once`.
     """
     if n < 1:
         raise InvalidInput(f"`n` must be at least 1; got n={n}.")
     recipes = [dataclasses.replace(recipe, seed=recipe.seed + i) for i in range(n)]
     member = partial(train_once, build, data, observe=observe, store=store, show=False)
-    return map_tasks(member, recipes, label=label, n_jobs=n_jobs, show=show)
+    with computing_on(device):
+        return map_tasks(member, recipes, label=label, n_jobs=n_jobs, show=show)
 
 
 def _spec(build: Build, data: ImageData, recipe: Recipe, observe: Any) -> RunSpec:

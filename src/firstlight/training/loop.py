@@ -15,6 +15,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from firstlight.core.devices import (
+    DeviceLike,
+    device_of,
+    follows_device,
+    on_cpu,
+    placed,
+    random_state,
+    restore_random_state,
+)
 from firstlight.core.errors import Diverged, InvalidInput
 from firstlight.core.interrupts import postponed_interrupts
 from firstlight.core.layout import canonical
@@ -81,6 +90,7 @@ def train(
     label: str = "Training",
     show: bool | None = None,
     fused: bool = False,
+    device: DeviceLike | None = None,
 ) -> History:
     """Train `model` in place.
 
@@ -101,7 +111,10 @@ def train(
         Label of the progress bar, and whether to show it.
     fused : bool, default False
         Update all weights in one pass where torch can. Several times faster for wide layers and few
-        images; the last bits differ, so keep to one choice within a comparison.
+        images; the last bits differ, so keep to one choice within a comparison. Ignored where torch cannot.
+    device : str or torch.device, optional
+        Where to train: "auto", "cpu", "cuda" or "mps". The model is moved there and given back afterwards; batches
+        are moved one at a time. By default where :func:`firstlight.computing_on` says, else where the model is.
 
     Raises
     ------
@@ -110,22 +123,23 @@ def train(
     """
     if len(inputs) != len(targets) or len(inputs) == 0:
         raise InvalidInput(f"`targets` must match `inputs`; got {len(targets)} for {len(inputs)} examples.")
-    state = _State(model, inputs, targets, recipe, observers, fused)
     mode = model.training
-    model.train()
-    try:
-        with global_seed("dropout", recipe.seed):
-            if (
-                checkpoint is not None
-                and (saved := load_checkpoint(checkpoint, identity=state.identity)) is not None
-            ):
-                state.restore(saved)
-            else:
-                state.observe()
-            every = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
-            _advance(state, checkpoint, every, label, show)
-    finally:
-        model.train(mode)
+    with placed(model, device=device) as place:
+        state = _State(model, inputs, targets, recipe, observers, fused, place)
+        model.train()
+        try:
+            with global_seed("dropout", recipe.seed, device=place):
+                if (
+                    checkpoint is not None
+                    and (saved := load_checkpoint(checkpoint, identity=state.identity)) is not None
+                ):
+                    state.restore(saved)
+                else:
+                    state.observe()
+                every = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
+                _advance(state, checkpoint, every, label, show)
+        finally:
+            model.train(mode)
     return state.history()
 
 
@@ -165,9 +179,10 @@ class _State:
         recipe: Recipe,
         observers: Sequence[Observer],
         fused: bool,
+        device: torch.device,
     ) -> None:
         self.model, self.inputs, self.targets, self.recipe = model, inputs, targets, recipe
-        self.observers = observers
+        self.observers, self.device = observers, device
         self.optimiser = recipe.build_optimiser(model, fused=fused)
         self.total = recipe.total_steps(len(inputs))
         self.per_epoch = recipe.steps_per_epoch(len(inputs))
@@ -178,7 +193,7 @@ class _State:
         self._order: tuple[int, Tensor] | None = None
         if recipe.batch_size is None or recipe.batch_size >= len(inputs):
             # batches are copied anyway; the whole is used where it lies, in worker processes at any address
-            self.inputs, self.targets = canonical(inputs), canonical(targets)
+            self.inputs, self.targets = canonical(inputs).to(device), canonical(targets).to(device)
 
     @property
     def finished(self) -> bool:
@@ -216,7 +231,9 @@ class _State:
             self._order = epoch, torch.randperm(len(self.inputs), generator=generator)
         size = self.recipe.batch_size
         chosen = self._order[1][position * size : (position + 1) * size]
-        return self.inputs[chosen], self.targets[chosen]
+        # the order is drawn on the CPU, and images may lie on a device already
+        here = chosen.to(self.inputs.device)
+        return self.inputs[here].to(self.device), self.targets[chosen.to(self.targets.device)].to(self.device)
 
     def observe(self) -> None:
         for observer in self.observers:
@@ -239,12 +256,14 @@ class _State:
     def snapshot(self) -> dict[str, Any]:
         return {
             "step": self.step,
-            "model": dict(self.model.state_dict()),
-            "optimiser": optimiser_state(self.optimiser),
+            "model": on_cpu(dict(self.model.state_dict())),
+            "optimiser": on_cpu(optimiser_state(self.optimiser)),
             "random": torch.get_rng_state(),
+            "device": self.device.type,
+            "device random": random_state(self.device),
             "loss": torch.tensor(self.losses, dtype=torch.float64),
             "hits": torch.tensor(self.hits, dtype=torch.float64),
-            "observers": {name: dict(o.state_dict()) for name, o in self.recorders().items()},
+            "observers": {name: on_cpu(dict(o.state_dict())) for name, o in self.recorders().items()},
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -252,6 +271,8 @@ class _State:
         self.model.load_state_dict(saved["model"])
         restore_optimiser(self.optimiser, saved["optimiser"])
         torch.set_rng_state(saved["random"])
+        if saved.get("device", "cpu") == self.device.type:  # another device draws its own numbers
+            restore_random_state(self.device, saved.get("device random"))
         self.losses, self.hits = saved["loss"].tolist(), saved["hits"].tolist()
         for name, recorder in self.recorders().items():
             recorder.load_state_dict(saved["observers"][name])
@@ -268,21 +289,22 @@ class _State:
 def _share_right(outputs: Tensor, targets: Tensor) -> float:
     if targets.is_floating_point():
         return math.nan
-    return (outputs.detach().argmax(1) == targets).double().mean().item()
+    return (outputs.detach().argmax(1) == targets).cpu().double().mean().item()
 
 
+@follows_device
 @torch.no_grad()
 def predictions(
     model: nn.Module, inputs: Tensor, *, batch_size: int = 500, of: Callable[[Tensor], Tensor] | None = None
 ) -> Tensor:
-    """Outputs of the model in evaluation mode, in blocks; the mode is given back afterwards.
+    """Outputs of the model in evaluation mode, in blocks and on the CPU; the mode is given back afterwards.
 
     `of` is applied to each block, for instance ``lambda out: out.argmax(1)``.
     """
-    mode = model.training
+    mode, device = model.training, device_of(model)
     model.eval()
     try:
-        blocks = [model(canonical(block)) for block in torch.split(inputs, batch_size)]
+        blocks = [model(canonical(block).to(device)) for block in torch.split(inputs, batch_size)]
         return torch.cat([block if of is None else of(block) for block in blocks])
     finally:
         model.train(mode)
@@ -292,4 +314,4 @@ def accuracy(model: nn.Module, data: ImageData) -> float:
     """Share of images whose largest output is the right class."""
     dtype = next(model.parameters()).dtype
     chosen = predictions(model, data.x.to(dtype), of=lambda outputs: outputs.argmax(1))
-    return (chosen == data.y).double().mean().item()
+    return (chosen == data.y.cpu()).double().mean().item()

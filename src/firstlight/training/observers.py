@@ -37,7 +37,7 @@ class Recorder(Protocol):
 
 
 class Snapshots:
-    """Copies of chosen parameters at chosen steps.
+    """Copies of chosen parameters at chosen steps, on the CPU.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Snapshots:
         for name in self.names:
             if name not in parameters:
                 raise InvalidInput(f"no parameter is called {name!r}. Known: {', '.join(parameters)}.")
-            self._copies[name].append(parameters[name].detach().clone())
+            self._copies[name].append(parameters[name].detach().to("cpu", copy=True))
 
     @property
     def steps(self) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Everything that decides a training run, as one frozen object."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ OPTIMISERS: dict[str, type[torch.optim.Optimizer]] = {
 }
 
 FUSED = ("sgd", "adam", "adagrad")
-"""Optimisers that torch can run in one pass over the weights on a CPU."""
+"""Optimisers that torch can run in one pass over the weights, on a CPU and most other devices."""
 
 LOSSES = ("cross_entropy", "mse", "mse_sum")
 
@@ -111,7 +112,8 @@ class Recipe:
         if self.optimiser == "sgd":
             options["momentum"] = self.momentum
         if fused and self.optimiser in FUSED:
-            options["fused"] = True
+            with suppress(RuntimeError):  # not on this device
+                return OPTIMISERS[self.optimiser](free, **options | {"fused": True})
         return OPTIMISERS[self.optimiser](free, **options)
 
     def loss_of(self, outputs: Tensor, targets: Tensor) -> Tensor:

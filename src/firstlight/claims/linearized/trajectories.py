@@ -16,6 +16,7 @@ from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.quantities import at_end
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
+from firstlight.core.devices import device_of
 from firstlight.core.parallel import map_tasks
 from firstlight.figures import Curve, Figure, curves
 from firstlight.models import ModelSpec, linearize
@@ -37,7 +38,7 @@ class OutputRecorder:
     def __call__(self, step: int, model: nn.Module) -> None:
         """Record if the step is wanted."""
         if step in self.steps:
-            self.seen.append(model(self.images)[:, 0].double())
+            self.seen.append(model(self.images.to(device_of(model)))[:, 0].cpu().double())
 
 
 def _paths(width: float, *, cfg: "OutputTrajectories.Config", at: tuple[int, ...]) -> Tensor:

@@ -64,7 +64,7 @@ def trained_network(plan: NetworkPlan, *, seed: int) -> TrainedNetwork:
     def watch(step: int, network: nn.Module) -> None:
         if step and step % per_epoch == 0:
             outputs.append(predictions(network, train.x).double())
-            checkpoints[f"epoch {step // per_epoch}"] = copy.deepcopy(network)
+            checkpoints[f"epoch {step // per_epoch}"] = copy.deepcopy(network).cpu()
 
     train_on(model, train, recipe, observers=[watch], show=False)
     return TrainedNetwork(initial, model, checkpoints, torch.stack(outputs), train, test)

@@ -112,7 +112,9 @@ def hand_over(folder: Path) -> None:
 @cache
 def facts() -> dict[str, str]:
     """What decides the numbers that this process computes."""
-    here = {name: str(value) for name, value in environment().items() if name not in ("cores", "system")}
+    here = {
+        name: str(value) for name, value in environment().items() if name not in ("cores", "system", "device")
+    }
     here["python"] = ".".join(here["python"].split(".")[:2])  # pickled functions need the same minor version
     return {**here, "code": _code()}
 

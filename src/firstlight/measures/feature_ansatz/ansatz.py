@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, image_batches
@@ -116,6 +117,7 @@ class Ansatz(Result):
         return torch.tensor([numbers.get(name, float("nan")) for name in kept], dtype=torch.float64)
 
 
+@follows_device
 def ansatz(
     model: nn.Module,
     data: ImagesLike,

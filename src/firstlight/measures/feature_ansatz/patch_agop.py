@@ -27,6 +27,7 @@ from firstlight._autograd.model_outputs import (
 )
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.recorder import Recorder
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
@@ -144,6 +145,7 @@ class PatchAgop(Result):
         return f"{count}, {self.note}" if self.note else count
 
 
+@follows_device
 def patch_agop(
     model: nn.Module,
     data: ImagesLike,

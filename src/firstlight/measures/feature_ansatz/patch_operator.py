@@ -13,6 +13,7 @@ from firstlight._autograd.layers import range_basis
 from firstlight._autograd.model_outputs import run
 from firstlight._autograd.model_state import evaluating, in_full_precision
 from firstlight._autograd.recorder import Call, Recorder
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.shapes import Images
@@ -92,6 +93,7 @@ class LayerMaps(Result):
     gradient_sobel: Float[Tensor, " n"]
 
 
+@follows_device
 def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Images) -> tuple[LayerMaps, ...]:
     r"""Maps of :math:`\|M^{1/2} h[p]\|` for both matrices of each two-dimensional convolution.
 
@@ -118,7 +120,7 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
     def keep(call: Call) -> None:
         if call.layer.name in wanted and call.layer.weight.ndim == 4 and call.outputs.ndim == 4:
             bias = 0 if call.bias is None else call.bias[:, None, None]
-            responses[call.layer.name] = (call.outputs - bias).double().cpu()
+            responses[call.layer.name] = (call.outputs - bias).cpu().double()
 
     with evaluating(model), torch.no_grad():
         run(model, images[:1], forward=recorder.discover)
@@ -158,7 +160,7 @@ def sobel_map(images: Images) -> Maps:
     >>> sobel_map(step)[0, 1]
     tensor([0., 4., 4., 0.], dtype=torch.float64)
     """
-    return sobel_magnitude(images.detach().double().cpu().mean(1, keepdim=True))[:, 0]
+    return sobel_magnitude(images.detach().cpu().double().mean(1, keepdim=True))[:, 0]
 
 
 def _alike(a: Maps, b: Maps) -> Float[Tensor, " n"]:

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from firstlight._autograd.autocast import without_autocast
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
@@ -26,6 +27,7 @@ from firstlight.measures.first_layer.first_convolution import Convolution
 from firstlight.models.kinds import as_network
 
 
+@follows_device
 def profile(
     model: nn.Module,
     data: ImagesLike,

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
@@ -119,6 +120,7 @@ class Profile(Result):
         }
 
 
+@follows_device
 def patch_basis(
     model: nn.Module, data: ImagesLike, *, center: bool = True, n_images: int = N_IMAGES
 ) -> tuple[Convolution, PCA]:
@@ -135,6 +137,7 @@ def patch_basis(
     return layer, patch_pca(seen, layer.geometry, center=center)
 
 
+@follows_device
 def profile(
     model: nn.Module,
     data: ImagesLike,
@@ -178,7 +181,7 @@ def profile_from(
     seed: int = 0,
 ) -> Profile:
     """Profile of a convolution in a given basis; `like` holds images to trace `subtract` with."""
-    filters = layer.filters.double().cpu()
+    filters = layer.filters.cpu().double()
     if subtract is not None:
         filters = filters - _initial_filters(subtract, layer, like)
     scale = filters.square().mean().sqrt()
@@ -215,7 +218,7 @@ def _initial_filters(
             f"`subtract` must have the shape of the layer, {tuple(layer.weight.shape)}; "
             f"got {tuple(weight.shape)}."
         )
-    return spread_groups(weight.detach().double().cpu(), layer.groups)
+    return spread_groups(weight.detach().cpu().double(), layer.groups)
 
 
 def profiles_over_time(

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight._autograd.model_state import evaluating
+from firstlight.core.devices import device_of, follows_device
 from firstlight.core.errors import InvalidInput, unknown_name
 from firstlight.core.result import Result
 from firstlight.data.synthetic import correlated_images
@@ -133,6 +134,7 @@ class Response(Result):
     mse_constant: Float[Tensor, " r"]
 
 
+@follows_device
 def response(
     model: nn.Module,
     image: Float[Tensor, "c h w"],
@@ -166,13 +168,15 @@ def response(
     return Response(rhos=grid, **rows)
 
 
+@follows_device
 @torch.no_grad()
 def image_outputs(
     model: nn.Module, images: Float[Tensor, "n c h w"], *, batch_size: int = 64
 ) -> Float[Tensor, "n c h w"]:
     """Outputs in evaluation mode, which must have the shape of the inputs; the model is left as it was."""
+    device = device_of(model)
     with evaluating(model):
-        outputs = torch.cat([model(block) for block in torch.split(images, batch_size)])
+        outputs = torch.cat([model(block.to(device)).cpu() for block in torch.split(images, batch_size)])
     if outputs.shape != images.shape:
         raise InvalidInput(
             f"`model` must return images of the shape it gets, {tuple(images.shape)}; "

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.measures.identity.identity_score import image_outputs, similarities
@@ -52,6 +53,7 @@ class LayerImages(Result):
     best_similarity: Float[Tensor, " layers"]
 
 
+@follows_device
 def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages:
     """Look behind every layer of a fully convolutional chain on one image.
 
@@ -122,6 +124,7 @@ class SizeResponse(Result):
     variation: Float[Tensor, " sizes"]
 
 
+@follows_device
 def size_response(model: nn.Module, images: Float[Tensor, "n c h w"], sides: tuple[int, ...]) -> SizeResponse:
     """Pearson to the identity and variation over inputs, of a fully convolutional network at each size."""
     identity, variation = [], []

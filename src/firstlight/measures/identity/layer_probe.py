@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
@@ -53,6 +54,7 @@ class LayerProbe(Result):
     chance: float
 
 
+@follows_device
 def layer_probe(model: nn.Module, train: ImageData, test: ImageData, *, batch_size: int = 100) -> LayerProbe:
     """Classify `test` by similarity with `train`, in the input and in every layer's representation.
 

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight._autograd.model_state import evaluating
+from firstlight.core.devices import device_of, follows_device
 from firstlight.core.errors import InvalidInput
 
 
@@ -36,10 +37,11 @@ def stages(model: nn.Module) -> list[nn.Sequential]:
     return [nn.Sequential(*modules) for modules in cut]
 
 
+@follows_device
 @torch.no_grad()
 def stage_outputs(model: nn.Module, images: Float[Tensor, "n c h w"]) -> list[Tensor]:
-    """What every stage hands over, first to last, in evaluation mode."""
-    outputs, x = [], images
+    """What every stage hands over, first to last, in evaluation mode; on the CPU."""
+    outputs, x = [], images.to(device_of(model))
     with evaluating(model):
         for stage in stages(model):
             x = stage(x)
@@ -47,6 +49,7 @@ def stage_outputs(model: nn.Module, images: Float[Tensor, "n c h w"]) -> list[Te
     return outputs
 
 
+@follows_device
 @torch.no_grad()
 def upper_outputs(
     model: nn.Module, images: Float[Tensor, "n c h w"], *, layers: int
@@ -73,7 +76,7 @@ def upper_outputs(
         )
     channel = torch.arange(first.in_channels) % images.shape[1]
     with evaluating(model):
-        output: Tensor = top(images[:, channel])
+        output: Tensor = top(images[:, channel.to(images.device)].to(device_of(model)))
     return output
 
 

@@ -1,6 +1,5 @@
 """The one matrix that a linear network is, and how it converges along each principal component."""
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from firstlight.core.devices import follows_device, in_double
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
@@ -39,6 +39,7 @@ _ACTIVATIONS = frozenset(
 )
 
 
+@follows_device
 def compact_representation(
     model: nn.Module, shape: Sequence[int], *, block: int = BLOCK
 ) -> Float[Tensor, "k q"]:
@@ -72,6 +73,7 @@ def compact_representation(
     return weights
 
 
+@follows_device
 def activation_free_representation(
     model: nn.Module, shape: Sequence[int], *, block: int = BLOCK
 ) -> Float[Tensor, "k q"]:
@@ -210,7 +212,7 @@ def _pushed(model: nn.Module, shape: Sequence[int], block: int) -> tuple[Tensor,
         raise InvalidInput(f"`block` and all of `shape` must be at least 1; got {block} and {tuple(shape)}.")
     q = math.prod(shape)
     # a copy in double precision: in a deep network f(e) - f(0) is far smaller than f(0), and float32 loses it
-    exact = copy.deepcopy(model).double().eval()
+    exact = in_double(model).eval()
     like = next(exact.parameters(), torch.zeros((), dtype=torch.float64))
 
     def outputs(vectors: Tensor) -> Tensor:

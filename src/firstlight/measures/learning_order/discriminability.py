@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from firstlight._autograd.hooks import layer_inputs
 from firstlight._autograd.model_state import evaluating
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.shapes import Images
 
@@ -89,6 +90,7 @@ def discriminabilities(
     return torch.cat(shares, dim=1)
 
 
+@follows_device
 def penultimate_features(model: nn.Module, images: Images, *, batch_size: int = 500) -> Float[Tensor, "n f"]:
     """What the last linear layer of a network receives, in evaluation mode; the model is left as it was."""
     last = [m for m in model.modules() if isinstance(m, nn.Linear)]

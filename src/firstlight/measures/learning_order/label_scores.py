@@ -95,7 +95,7 @@ class RunningMean:
 
     def add(self, values: Float[Tensor, " b"], index: Int[Tensor, " b"]) -> None:
         """Take in new numbers of the examples at `index`."""
-        self.total.index_add_(0, index, values.double().cpu())
+        self.total.index_add_(0, index, values.cpu().double())
         self.count.index_add_(0, index, torch.ones_like(index))
 
     @property

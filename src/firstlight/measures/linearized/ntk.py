@@ -11,6 +11,7 @@ from firstlight._autograd.gradient_products import Gradients, add_product
 from firstlight._autograd.model_outputs import OutputName, demand_finite_weights, demand_one_image_at_a_time
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.weight_gradients import WeightGradients
+from firstlight.core.devices import follows_device
 from firstlight.core.environment import free_memory
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
@@ -23,6 +24,7 @@ _BLOCK_ELEMENTS = 32_000_000  # of gradients held at a time, twice between two s
 _TILE_ROWS = 512  # of the Gram matrix, so that the elementwise passes stay in the cache
 
 
+@follows_device
 def ntk_gram(
     model: nn.Module,
     images: ImagesLike,
@@ -102,6 +104,7 @@ def ntk_gram(
     return gram
 
 
+@follows_device
 def layer_ntk_grams(
     model: nn.Module,
     images: ImagesLike,
@@ -137,6 +140,7 @@ def layer_ntk_grams(
     )
 
 
+@follows_device
 def jacobian(
     model: nn.Module,
     images: ImagesLike,

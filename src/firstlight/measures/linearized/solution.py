@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight.core.devices import in_double, on_cpu, placed
 from firstlight.core.errors import InvalidInput
 from firstlight.core.shapes import Images
 from firstlight.measures.linearized.ntk import jacobian, ntk_gram
@@ -53,10 +54,11 @@ class LinearSolution:
     def _displaced(self, coefficients: Float[Tensor, "rows 1"]) -> LinearizedModel:
         rows = coefficients.reshape(len(self.images), self.n_outputs)
         total: dict[str, Tensor] = {}
-        for images, part in zip(torch.split(self.images, _BLOCK), torch.split(rows, _BLOCK), strict=True):
-            for name, value in self.line.pullback(part, images).items():
-                total[name] = total[name] + value if name in total else value
-        return copy.deepcopy(self.line).displace(total)
+        with placed(self.line) as device:
+            for images, part in zip(torch.split(self.images, _BLOCK), torch.split(rows, _BLOCK), strict=True):
+                for name, value in self.line.pullback(part.to(device), images.to(device)).items():
+                    total[name] = total[name] + value if name in total else value
+        return copy.deepcopy(self.line).displace(on_cpu(total))
 
 
 def solve_linearized(
@@ -88,7 +90,8 @@ def solve_linearized(
     Notes
     -----
     The only approximation is rounding. Cost O((n c)³) in the dual: 600 images of 10 classes take about
-    half a minute, most of it the eigenvectors.
+    half a minute, most of it the eigenvectors. Gradients are computed on the device of the network or of
+    :func:`firstlight.computing_on`, the decomposition on the CPU.
 
     References
     ----------
@@ -96,9 +99,11 @@ def solve_linearized(
     """
     if form not in ("auto", "dual", "primal"):
         raise InvalidInput(f"`form` must be 'auto', 'dual' or 'primal'; got {form!r}.")
-    twin = copy.deepcopy(model).double().eval()
-    line, x = linearize(twin), images.detach().double()
-    start = torch.cat([line.start_outputs(part) for part in torch.split(x, _BLOCK)])
+    twin = in_double(model).eval()
+    line, x = linearize(twin), images.detach().cpu().double()
+    targets = targets.cpu()
+    with placed(line) as device:
+        start = torch.cat([line.start_outputs(part.to(device)).cpu() for part in torch.split(x, _BLOCK)])
     if start.shape != targets.shape:
         raise InvalidInput(
             f"`targets` must have the shape of the outputs, {tuple(start.shape)}; got {tuple(targets.shape)}."

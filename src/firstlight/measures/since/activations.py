@@ -15,6 +15,7 @@ from firstlight._autograd.model_outputs import (
 )
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.recorder import Call, Recorder
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.seeds import generator_from
 from firstlight.models.wrappers import unwrapped
@@ -24,6 +25,7 @@ MOST_FEATURES = 4096  # of a layer: 512 images then take 8 MB in single precisio
 _BLOCK = 64
 
 
+@follows_device
 def activations(
     model: nn.Module,
     images: Float[Tensor, "n ..."],

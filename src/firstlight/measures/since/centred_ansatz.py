@@ -13,6 +13,7 @@ from firstlight._autograd.layers import AppliedLayer, range_basis
 from firstlight._autograd.model_outputs import demand_finite_weights, demand_one_image_at_a_time
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.recorder import Recorder
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
 from firstlight.core.seeds import generator_from
@@ -49,6 +50,7 @@ class _ChangedRange(Accumulators):
         self._bases = {name: range_basis(changes[name]) for name in layers}
 
 
+@follows_device
 def centred_ansatz(
     model: nn.Module,
     data: ImagesLike,

@@ -13,6 +13,7 @@ from torch.nn.utils import parametrize
 from firstlight._autograd.layers import CONVOLUTIONS, Layer, grouped_filters
 from firstlight._autograd.model_outputs import checked_output, run
 from firstlight._autograd.model_state import demand_differentiable, evaluating
+from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput, unknown_name
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from
@@ -69,6 +70,7 @@ class LayerStationarity(Result):
     null_cosine: Float[Tensor, " draws"]
 
 
+@follows_device
 def stationarity(
     model: nn.Module,
     data: ImageData,
