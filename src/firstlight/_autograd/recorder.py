@@ -97,9 +97,9 @@ class Recorder:
         How often each layer was called in the last forward pass.
     elements : dict of str to int
         Numbers in all outputs of a layer in the last forward pass.
-    anchor : Tensor
-        Ask for the gradient of the model's output with respect to it; every backward pass then reports
-        all gradients at the outputs of the measured layers.
+    anchor, second_anchor : Tensor
+        Ask for the gradient of the model's output with respect to one; every backward pass then reports
+        the gradients at the outputs of the layers that hang on it, and goes no deeper than they lie.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -107,11 +107,12 @@ class Recorder:
         self.layers: dict[str, AppliedLayer] = {}
         self.called: set[str] = set()
         self.varying: set[str] = set()
-        self.anchor = torch.zeros((), requires_grad=True)
+        self.anchor, self.second_anchor = (torch.zeros((), requires_grad=True) for _ in range(2))
         self._parameters = {id(parameter): name for name, parameter in model.named_parameters()}
         self._same_base: dict[str, list[AppliedLayer]] = {}
         self._is_open = True
         self._tapped: frozenset[str] = frozenset()
+        self._second: frozenset[str] = frozenset()
         self._receive: Receive = nothing
         self._look: Look = nothing
         self._stack: Running = []
@@ -124,9 +125,12 @@ class Recorder:
         self._is_open = False
         return self.layers
 
-    def tap(self, names: Iterable[str], receive: Receive) -> None:
-        """Report gradients at the outputs of these layers from now on, once per backward pass and call."""
-        self._tapped, self._receive = frozenset(names), receive
+    def tap(self, names: Iterable[str], receive: Receive, *, second: Iterable[str] = ()) -> None:
+        """Report gradients at the outputs of these layers from now on, once per backward pass and call.
+
+        Those in `second` hang on the second anchor; passes for one anchor report what they meet of the other.
+        """
+        self._tapped, self._receive, self._second = frozenset(names), receive, frozenset(second)
 
     def look_at(self, look: Look) -> None:
         """Show every call from now on."""
@@ -173,7 +177,8 @@ class Recorder:
         self._look(Call(layer, input, bias, outputs))
         if name not in self._tapped:
             return outputs
-        passed: Tensor = Tap.apply(outputs, self.anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
+        anchor = self.second_anchor if name in self._second else self.anchor
+        passed: Tensor = Tap.apply(outputs, anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
         self._nodes[name, call] = passed.grad_fn
         return passed
 
