@@ -5,7 +5,7 @@ its weights, draw them from a parametrisation, or apply weights that belong to a
 operation itself cannot differ from what it is given, so that is where we look.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
@@ -97,9 +97,11 @@ class Recorder:
         How often each layer was called in the last forward pass.
     elements : dict of str to int
         Numbers in all outputs of a layer in the last forward pass.
-    anchor, second_anchor : Tensor
-        Ask for the gradient of the model's output with respect to one; every backward pass then reports
+    anchor : Tensor
+        Ask for the gradient of the model's output with respect to it; every backward pass then reports
         the gradients at the outputs of the layers that hang on it, and goes no deeper than they lie.
+    anchors : tuple of Tensor
+        The same for layers that were tapped apart, group by group.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -107,12 +109,13 @@ class Recorder:
         self.layers: dict[str, AppliedLayer] = {}
         self.called: set[str] = set()
         self.varying: set[str] = set()
-        self.anchor, self.second_anchor = (torch.zeros((), requires_grad=True) for _ in range(2))
+        self.anchor = torch.zeros((), requires_grad=True)
         self._parameters = {id(parameter): name for name, parameter in model.named_parameters()}
         self._same_base: dict[str, list[AppliedLayer]] = {}
         self._is_open = True
         self._tapped: frozenset[str] = frozenset()
-        self._second: frozenset[str] = frozenset()
+        self.anchors: tuple[Tensor, ...] = ()
+        self._apart: dict[str, Tensor] = {}
         self._receive: Receive = nothing
         self._look: Look = nothing
         self._stack: Running = []
@@ -125,12 +128,16 @@ class Recorder:
         self._is_open = False
         return self.layers
 
-    def tap(self, names: Iterable[str], receive: Receive, *, second: Iterable[str] = ()) -> None:
+    def tap(self, names: Iterable[str], receive: Receive, *, apart: Sequence[Iterable[str]] = ()) -> None:
         """Report gradients at the outputs of these layers from now on, once per backward pass and call.
 
-        Those in `second` hang on the second anchor; passes for one anchor report what they meet of the other.
+        Groups in `apart` hang on anchors of their own; a pass for one anchor reports what it meets of the others.
         """
-        self._tapped, self._receive, self._second = frozenset(names), receive, frozenset(second)
+        self._tapped, self._receive = frozenset(names), receive
+        self.anchors = tuple(torch.zeros((), requires_grad=True) for _ in apart)
+        self._apart = {
+            name: anchor for group, anchor in zip(apart, self.anchors, strict=True) for name in group
+        }
 
     def look_at(self, look: Look) -> None:
         """Show every call from now on."""
@@ -177,7 +184,7 @@ class Recorder:
         self._look(Call(layer, input, bias, outputs))
         if name not in self._tapped:
             return outputs
-        anchor = self.second_anchor if name in self._second else self.anchor
+        anchor = self._apart.get(name, self.anchor)
         passed: Tensor = Tap.apply(outputs, anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
         self._nodes[name, call] = passed.grad_fn
         return passed

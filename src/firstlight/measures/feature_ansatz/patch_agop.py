@@ -27,7 +27,7 @@ from firstlight._autograd.model_outputs import (
 )
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.recorder import Recorder
-from firstlight._autograd.thrift import ALL_PASSES, Thrift, thrift
+from firstlight._autograd.thrift import Thrift, thrift
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
@@ -121,7 +121,7 @@ class PatchAgop(Result):
     note : str
         How the numbers differ from those of the model as it is; empty if they do not.
     n_fewer : int, default 0
-        Backward passes per image for layers with many positions, if they had fewer; else 0.
+        The fewest backward passes per image that a layer with many positions had; 0 if all had `n_passes`.
     """
 
     layers: tuple[LayerGradients, ...]
@@ -145,7 +145,7 @@ class PatchAgop(Result):
         count = f"all {self.n_outputs} outputs"
         if not self.is_exact:
             count = f"{self.n_outputs} outputs by {self.n_passes} combinations"
-            count += f" ({self.n_fewer} in layers with many positions)" if self.n_fewer else ""
+            count += f" (as few as {self.n_fewer} for layers with many positions)" if self.n_fewer else ""
         return f"{count}, {self.note}" if self.note else count
 
 
@@ -191,8 +191,8 @@ def patch_agop(
         "auto" sums over all outputs if there are at most 32. With more, the leading singular directions
         of the last linear layer are summed exactly and random signs stand for the rest: unbiased, and
         independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state a
-        standard error. "exact" always sums over all. "thrifty" is "auto" with an eighth of the passes, at
-        least two, for layers whose positions are samples enough: random signs there, unbiased too.
+        standard error. "exact" always sums over all. "thrifty" is "auto" with down to an eighth of the
+        passes for layers whose positions are samples enough: random signs there, unbiased too.
     output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     n_images : int, default N_IMAGES
@@ -237,11 +237,11 @@ def patch_agop(
         demand_one_image_at_a_time(model, first[:2], output=output_part)
         sums = Accumulators(chosen, generator=generator_from("output signs", seed))
         block = _block_size(sum(recorder.elements[name] for name in chosen))
-        fewer = ALL_PASSES
+        fewer: tuple[Thrift, ...] = ()
         if output_sum == "thrifty" and total is not None:
             outputs = checked_output(run(model, first[:1]), output_part, n=1).numel()
             fewer = thrift(chosen, recorder.elements, n_images=total, n_outputs=outputs)
-        recorder.tap(chosen, sums.receive, second=fewer.layers)
+        recorder.tap(chosen, sums.receive, apart=[some.layers for some in fewer])
         with progress(label, total=total, unit="images", show=show) as bar:
             for part in (p for batch in batches for p in torch.split(batch, block)):
                 directions = _forward(recorder, part, sums, output_sum, output_part)
@@ -255,9 +255,9 @@ def patch_agop(
         n_images=int(sums.counts.sum()),
         n_outputs=sums.n_outputs,
         n_passes=sums.n_passes,
-        is_exact=sums.is_exact and not fewer.layers,
+        is_exact=sums.is_exact and not fewer,
         note=note,
-        n_fewer=fewer.n_passes,
+        n_fewer=fewer[-1].n_passes if fewer else 0,
     )
 
 
@@ -323,23 +323,21 @@ def _backward(
     sums: Accumulators,
     advance: Callable[[float], None],
     n: int,
-    fewer: Thrift = ALL_PASSES,
+    fewer: Sequence[Thrift] = (),
 ) -> None:
-    """All passes as deep as layers need them, then a few through the whole network for those with many positions."""
+    """All passes as deep as layers need them, then fewer of them deeper for layers with many positions."""
     flat, directions = forward
-    rounds = [(recorder.anchor, directions, frozenset(sums.layers) - fewer.layers)]
-    if fewer.layers:
-        rounds.append((recorder.second_anchor, fewer.directions(flat.shape[1]), fewer.layers))
-    left = sum(some.n_passes for _, some, wanted in rounds if wanted)
-    share = n / left
-    for anchor, some, wanted in rounds:
+    apart = frozenset(name for some in fewer for name in some.layers)
+    rounds = [(recorder.anchor, directions, frozenset(sums.layers) - apart)]
+    for anchor, some in zip(recorder.anchors, fewer, strict=True):
+        rounds.append((anchor, some.directions(flat.shape[1]), some.layers))
+    left = total = sum(taken.n_passes for _, taken, wanted in rounds if wanted)
+    for anchor, taken, wanted in rounds:
         sums.wanted = wanted
-        for cotangent in some.cotangents(n, like=flat, generator=sums.generator) if wanted else ():
+        for cotangent in taken.cotangents(n, like=flat, generator=sums.generator) if wanted else ():
             left -= 1
-            torch.autograd.grad(
-                flat, anchor, cotangent, retain_graph=left > 0, allow_unused=bool(fewer.layers)
-            )
-            advance(share)
+            torch.autograd.grad(flat, anchor, cotangent, retain_graph=left > 0, allow_unused=bool(fewer))
+            advance(n / total)
     recorder.forget()
 
 
