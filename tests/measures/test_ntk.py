@@ -23,6 +23,7 @@ from firstlight.measures.linearized import (
     ntk_gram,
     ntk_spectrum,
 )
+from firstlight.measures.linearized import ntk as ntk_module
 from reference import linearized as reference
 from reference.drawn_networks import Residual, Shared, Twice, networks_and_images
 
@@ -67,6 +68,29 @@ def test_any_network_equals_the_definition(drawn, block, seed):
     close(ntk_gram(model, x, outputs=last, **options), rows[:, last] @ rows[:, last].T)
     parts = layer_ntk_grams(model, x, outputs="full", **options)
     close(torch.stack(list(parts.values())).sum(0), left @ left.T)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2, 9])
+def test_blocks_that_are_kept_give_the_bits_of_blocks_that_are_read_again(monkeypatch, kept):
+    model, x = seeded(lambda: Twice(2, 3)), images(7)
+    alone = ntk_gram(model, x, outputs="full", block=7, show=False)
+    monkeypatch.setattr(ntk_module, "_kept_blocks", lambda held: 0)
+    again = [ntk_gram(model, x, y, outputs="full", block=2, show=False) for y in (None, x[:5])]
+    monkeypatch.setattr(ntk_module, "_kept_blocks", lambda held: kept)
+    found = [ntk_gram(model, x, y, outputs="full", block=2, show=False) for y in (None, x[:5])]
+    close(found[0], alone)
+    for one, other in zip(found, again, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_no_image_is_read_twice_if_memory_holds_the_gradients(monkeypatch):
+    model, x, seen = seeded(lambda: Twice(2, 3)), images(6), []
+    read = WeightGradients.read
+    monkeypatch.setattr(
+        WeightGradients, "read", lambda *given, **more: seen.append(len(given[1])) or read(*given, **more)
+    )
+    ntk_gram(model, x, block=2, show=False)
+    assert seen == [2, 2, 2]
 
 
 @given(drawn=networks_and_images())

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from firstlight import models
 from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight.core.seeds import generator_from, global_seed
 from firstlight.measures.feature_ansatz import patch_agop
 from reference import patch_agop as reference
 
@@ -410,3 +410,57 @@ def test_known_architectures_equal_the_definition(name):
     x = images(1, shape=(3, 32, 32))
     first, *_, last = (layer.name for layer in patch_agop(model, x).layers)
     agrees(model, x, names={first, last} if name != "lenet" else None)
+
+
+def hourglass(outputs=16):
+    """Layers with many positions on both sides of layers with one."""
+    return seeded(
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 6, 3, stride=2), nn.Tanh(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 8), nn.Tanh(), nn.Unflatten(1, (2, 2, 2)),
+            nn.Upsample(size=(12, 15)), nn.Conv2d(2, 3, 2), nn.Tanh(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
+            nn.Linear(12, outputs),
+        )
+    )  # fmt: skip
+
+
+def test_layers_with_many_positions_get_random_combinations_and_the_others_all_outputs():
+    model, x, few = hourglass(), images(1, shape=(3, 20, 27)), 2
+    found = patch_agop(model, x, output_sum="thrifty", seed=3)
+    assert (found.n_passes, found.n_fewer, found.is_exact) == (12, few, False)
+    assert found.method == "16 outputs by 12 combinations (as few as 2 for layers with many positions)"
+    generator = generator_from("output signs", 3)
+    signs = [torch.randint(2, (1, 16), generator=generator).double() * 2 - 1 for _ in range(4 + few)]
+    # 117 positions are twice too few for 6 rows and two combinations; the linear layers have one position
+    drawn = {"2": torch.cat(signs[:4]) / 4**0.5, "0": torch.cat(signs[4:]) / few**0.5}
+    drawn["10"] = drawn["0"]
+    for layer in found.layers:
+        rows = drawn.get(layer.name, torch.eye(16, dtype=torch.float64))
+        expected = reference.agop(model, layer.name, x, lambda result, rows=rows: result @ rows.T)
+        assert (layer.agop - expected).abs().max() <= TOLERANCE * expected.abs().max(), layer.name
+
+
+def test_fewer_combinations_are_unbiased():
+    model, x = hourglass(), images(2, shape=(3, 20, 27))
+    exact = patch_agop(model, x, output_sum="exact")["0"].agop
+    draws = torch.stack([patch_agop(model, x, output_sum="thrifty", seed=s)["0"].agop for s in range(60)])
+    assert (draws.mean(0) - exact).norm() < 3 * draws.std(0).norm() / len(draws) ** 0.5
+    assert draws.std(0).norm() > 0.01 * exact.norm()  # they are random
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"), [(hourglass(), (3, 4, 5)), (hourglass(outputs=2), (3, 20, 27)), (wide(), (3, 7, 6))]
+)
+def test_nothing_is_saved_where_positions_or_outputs_are_few(model, shape):
+    names = [name for name in ("0", "2", "6") if not isinstance(model[int(name)], nn.AdaptiveAvgPool2d)]
+    x = images(1, shape=shape)
+    auto, thrifty = (patch_agop(model, x, layers=names, output_sum=way) for way in ("auto", "thrifty"))
+    assert thrifty.n_fewer == 0
+    assert thrifty.is_exact == auto.is_exact
+    for one, other in zip(auto.layers, thrifty.layers, strict=True):
+        assert torch.equal(one.parts, other.parts)
+
+
+def test_images_of_unknown_number_get_all_passes():
+    model, x = hourglass(), images(2, shape=(3, 20, 27))
+    assert patch_agop(model, iter([x]), output_sum="thrifty").n_fewer == 0

@@ -41,6 +41,7 @@ class Accumulators:
         self.n_sets = max(2, min(N_SETS, _BYTES // (8 * max(entries, 1))))
         self.counts = torch.zeros(self.n_sets, dtype=torch.float64)
         self.reached: set[str] = set()
+        self.wanted: frozenset[str] = frozenset(layers)
         self.output_layers: set[str] = set()
         self.directions: Directions | None = None
         self.n_outputs = 0
@@ -85,7 +86,9 @@ class Accumulators:
             self._add_identity(identity[0])
 
     def receive(self, name: str, call: int, gradient: Tensor) -> None:
-        """Add the outer products of one gradient, set by set."""
+        """Add the outer products of one gradient, set by set, if the layer is among those `wanted` in this pass."""
+        if name not in self.wanted:
+            return
         self.reached.add(name)
         if (name, call) == self._identity:  # its sum over all outputs is the identity: already added
             return

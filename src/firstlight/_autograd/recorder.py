@@ -5,7 +5,7 @@ its weights, draw them from a parametrisation, or apply weights that belong to a
 operation itself cannot differ from what it is given, so that is where we look.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
@@ -99,7 +99,9 @@ class Recorder:
         Numbers in all outputs of a layer in the last forward pass.
     anchor : Tensor
         Ask for the gradient of the model's output with respect to it; every backward pass then reports
-        all gradients at the outputs of the measured layers.
+        the gradients at the outputs of the layers that hang on it, and goes no deeper than they lie.
+    anchors : tuple of Tensor
+        The same for layers that were tapped apart, group by group.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -112,6 +114,8 @@ class Recorder:
         self._same_base: dict[str, list[AppliedLayer]] = {}
         self._is_open = True
         self._tapped: frozenset[str] = frozenset()
+        self.anchors: tuple[Tensor, ...] = ()
+        self._apart: dict[str, Tensor] = {}
         self._receive: Receive = nothing
         self._look: Look = nothing
         self._stack: Running = []
@@ -124,9 +128,16 @@ class Recorder:
         self._is_open = False
         return self.layers
 
-    def tap(self, names: Iterable[str], receive: Receive) -> None:
-        """Report gradients at the outputs of these layers from now on, once per backward pass and call."""
+    def tap(self, names: Iterable[str], receive: Receive, *, apart: Sequence[Iterable[str]] = ()) -> None:
+        """Report gradients at the outputs of these layers from now on, once per backward pass and call.
+
+        Groups in `apart` hang on anchors of their own; a pass for one anchor reports what it meets of the others.
+        """
         self._tapped, self._receive = frozenset(names), receive
+        self.anchors = tuple(torch.zeros((), requires_grad=True) for _ in apart)
+        self._apart = {
+            name: anchor for group, anchor in zip(apart, self.anchors, strict=True) for name in group
+        }
 
     def look_at(self, look: Look) -> None:
         """Show every call from now on."""
@@ -173,7 +184,8 @@ class Recorder:
         self._look(Call(layer, input, bias, outputs))
         if name not in self._tapped:
             return outputs
-        passed: Tensor = Tap.apply(outputs, self.anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
+        anchor = self._apart.get(name, self.anchor)
+        passed: Tensor = Tap.apply(outputs, anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
         self._nodes[name, call] = passed.grad_fn
         return passed
 

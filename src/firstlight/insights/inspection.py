@@ -157,7 +157,7 @@ def inspect(
     n_images: int | None = None,
     fast: bool = False,
     output_part: OutputName = None,
-    output_sum: str = "auto",
+    output_sum: str = "thrifty",
     seed: int = 0,
     name: str | None = None,
     show: bool | None = None,

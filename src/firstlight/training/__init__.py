@@ -4,6 +4,7 @@ from firstlight.training.ensemble import Trained, train_ensemble, train_once
 from firstlight.training.loop import History, accuracy, predictions, targets_of, train, train_on
 from firstlight.training.observers import Observer, Recorder, Snapshots, geometric_steps
 from firstlight.training.recipe import Recipe
+from firstlight.training.together import train_together
 
 __all__ = [
     "History",
@@ -20,4 +21,5 @@ __all__ = [
     "train_ensemble",
     "train_on",
     "train_once",
+    "train_together",
 ]

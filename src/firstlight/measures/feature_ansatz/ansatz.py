@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -181,11 +181,40 @@ def ansatz_from(
     )
 
 
+class _InBasis:
+    """Gradients of a layer in the basis of its filters, computed once for all pairs that they take part in."""
+
+    def __init__(self, layer: LayerGradients, *, draws: int, seed: int) -> None:
+        self.layer, self.draws, self.seed = layer, draws, seed
+        self.sandwich = Sandwich.of(layer.reduced)
+
+    @cached_property
+    def q(self) -> Float[Tensor, "g k k"]:
+        return self.layer.covariance
+
+    @cached_property
+    def inner(self) -> Float[Tensor, "1 g r r"]:
+        return self.sandwich.inner(self.q)[None]
+
+    @cached_property
+    def null(self) -> Float[Tensor, "draws g r r"]:
+        return rotated(self.q, self.sandwich.left, draws=self.draws, seed=self.seed)
+
+    @cached_property
+    def rest(self) -> Float[Tensor, "s g r r"] | None:
+        """One set of images left out at a time; None if there is but one."""
+        sets = [i for i, count in enumerate(self.layer.counts.tolist()) if count]
+        if len(sets) < 2:
+            return None
+        whole = self.layer.parts.sum(0, dtype=torch.float64)
+        return torch.stack([self.sandwich.inner(whole - self.layer.parts[i]) for i in sets])
+
+
 def _comparisons(
     layer: LayerGradients, initial: LayerGradients | None, *, draws: int, seed: int
 ) -> Iterator[tuple[str, Callable[[], AnsatzRow]]]:
-    trained = Sandwich.of(layer.reduced)
-    yield TRAINED, partial(_compared, layer, trained, TRAINED, None, draws, seed)
+    trained = _InBasis(layer, draws=draws, seed=seed)
+    yield TRAINED, partial(_compared, trained, TRAINED, None)
     if initial is None:
         return
     if initial.filters.shape != layer.filters.shape:
@@ -193,19 +222,17 @@ def _comparisons(
             f"`initial` must have the architecture of the model; layer {layer.name!r} has "
             f"{tuple(initial.filters.shape)} instead of {tuple(layer.filters.shape)}."
         )
-    initial_sandwich = Sandwich.of(initial.reduced)
-    yield INITIAL, partial(_compared, initial, initial_sandwich, INITIAL, None, draws, seed)
-    yield CROSSED, partial(_compared, layer, trained, CROSSED, initial_sandwich, draws, seed)
-    yield FILTERS, partial(_filter_row, layer, trained, initial_sandwich)
+    before = _InBasis(initial, draws=draws, seed=seed)
+    yield INITIAL, partial(_compared, before, INITIAL, None)
+    yield CROSSED, partial(_compared, trained, CROSSED, before.sandwich)
+    yield FILTERS, partial(_filter_row, layer, trained.sandwich, before.sandwich)
 
 
-def _compared(
-    layer: LayerGradients, sandwich: Sandwich, pair: str, other: Sandwich | None, draws: int, seed: int
-) -> AnsatzRow:
-    q = layer.covariance
-    similarity = sandwich.similarity(sandwich.inner(q)[None], other)
-    null = sandwich.similarity(rotated(q, sandwich.left, draws=draws, seed=seed), other)
-    pearson_error, cosine_error = _errors(layer, sandwich, other)
+def _compared(gradients: _InBasis, pair: str, other: Sandwich | None) -> AnsatzRow:
+    layer, sandwich = gradients.layer, gradients.sandwich
+    similarity = sandwich.similarity(gradients.inner, other)
+    null = sandwich.similarity(gradients.null, other)
+    pearson_error, cosine_error = _errors(gradients, other)
     return AnsatzRow(
         layer=layer.name,
         pair=pair,
@@ -215,7 +242,7 @@ def _compared(
         cosine_error=cosine_error,
         null_pearson=null.pearson,
         null_cosine=null.cosine,
-        isotropy=isotropy(q),
+        isotropy=isotropy(gradients.q),
         n_filters=layer.filters.shape[0] * layer.filters.shape[1],
         patch_size=layer.filters.shape[2],
         is_output=layer.is_output,
@@ -253,21 +280,18 @@ def isotropy(q: Float[Tensor, "g k k"]) -> float:
     return float(trace / (q.norm() * (q.shape[0] * q.shape[1]) ** 0.5))
 
 
-def _errors(layer: LayerGradients, sandwich: Sandwich, other: Sandwich | None) -> tuple[float, float]:
+def _errors(gradients: _InBasis, other: Sandwich | None) -> tuple[float, float]:
     """Standard errors by the jackknife over sets of images."""
-    sets = [i for i, count in enumerate(layer.counts.tolist()) if count]
-    if layer.is_output:
+    if gradients.layer.is_output:
         return 0.0, 0.0
-    if len(sets) < 2:
+    if gradients.rest is None:
         return float("nan"), float("nan")
-    whole = layer.parts.sum(0, dtype=torch.float64)
-    rest = torch.stack([sandwich.inner(whole - layer.parts[i]) for i in sets])
     try:
-        similarity = sandwich.similarity(rest, other)
+        similarity = gradients.sandwich.similarity(gradients.rest, other)
     except Undefined:  # all gradients come from one set
         return float("nan"), float("nan")
-    factor = (len(sets) - 1) ** 2 / len(sets)
-    return tuple(float((factor * values.var()).sqrt()) for values in similarity)  # type: ignore[return-value]
+    n = len(gradients.rest)
+    return tuple(float(((n - 1) ** 2 / n * values.var()).sqrt()) for values in similarity)  # type: ignore[return-value]
 
 
 def _number(row: AnsatzRow, what: str) -> float:

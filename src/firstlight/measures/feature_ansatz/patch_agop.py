@@ -27,6 +27,7 @@ from firstlight._autograd.model_outputs import (
 )
 from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._autograd.recorder import Recorder
+from firstlight._autograd.thrift import Thrift, thrift
 from firstlight.core.devices import follows_device
 from firstlight.core.errors import InvalidInput
 from firstlight.core.progress import progress
@@ -120,6 +121,8 @@ class PatchAgop(Result):
         Whether all outputs were summed; if not, random combinations of them were.
     note : str
         How the numbers differ from those of the model as it is; empty if they do not.
+    n_fewer : int, default 0
+        The fewest backward passes per image that a layer with many positions had; 0 if all had `n_passes`.
     """
 
     layers: tuple[LayerGradients, ...]
@@ -129,6 +132,7 @@ class PatchAgop(Result):
     n_passes: int
     is_exact: bool
     note: str = ""
+    n_fewer: int = 0
 
     def __getitem__(self, name: str) -> LayerGradients:
         by_name = {layer.name: layer for layer in self.layers}
@@ -142,6 +146,7 @@ class PatchAgop(Result):
         count = f"all {self.n_outputs} outputs"
         if not self.is_exact:
             count = f"{self.n_outputs} outputs by {self.n_passes} combinations"
+            count += f" (as few as {self.n_fewer} for layers with many positions)" if self.n_fewer else ""
         return f"{count}, {self.note}" if self.note else count
 
 
@@ -188,7 +193,8 @@ def patch_agop(
         "auto" sums over all outputs if there are at most 32. With more, the leading singular directions
         of the last linear layer are summed exactly and random signs stand for the rest: unbiased, and
         independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state a
-        standard error. "exact" always sums over all.
+        standard error. "exact" always sums over all. "thrifty" is "auto" with down to an eighth of the
+        passes for layers whose positions are samples enough: random signs there, unbiased too.
     output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     n_images : int, default N_IMAGES
@@ -216,8 +222,8 @@ def patch_agop(
     >>> patch_agop(model, torch.ones(5, 1, 1, 1))["0"].agop
     tensor([[[49.0000]]], dtype=torch.float64)
     """
-    if output_sum not in ("auto", "exact"):
-        raise InvalidInput(f"`output_sum` must be 'auto' or 'exact'; got {output_sum!r}.")
+    if output_sum not in ("auto", "exact", "thrifty"):
+        raise InvalidInput(f"`output_sum` must be 'auto', 'exact' or 'thrifty'; got {output_sum!r}.")
     if n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
     names = layers if isinstance(layers, str) else tuple(layers)
@@ -233,11 +239,15 @@ def patch_agop(
         demand_one_image_at_a_time(model, first[:2], output=output_part)
         sums = Accumulators(chosen, generator=generator_from("output signs", seed))
         block = _block_size(sum(recorder.elements[name] for name in chosen))
-        recorder.tap(chosen, sums.receive)
+        fewer: tuple[Thrift, ...] = ()
+        if output_sum == "thrifty" and total is not None:
+            outputs = checked_output(run(model, first[:1]), output_part, n=1).numel()
+            fewer = thrift(chosen, recorder.elements, n_images=total, n_outputs=outputs)
+        recorder.tap(chosen, sums.receive, apart=[some.layers for some in fewer])
         with progress(label, total=total, unit="images", show=show) as bar:
             for part in (p for batch in batches for p in torch.split(batch, block)):
                 directions = _forward(recorder, part, sums, output_sum, output_part)
-                _backward(recorder, directions, sums, bar.advance, len(part))
+                _backward(recorder, directions, sums, bar.advance, len(part), fewer)
     skipped |= _without_gradients(sums) | _varying(recorder)
     if not is_selection(names):
         _demand_all(chosen, skipped)
@@ -247,8 +257,9 @@ def patch_agop(
         n_images=int(sums.counts.sum()),
         n_outputs=sums.n_outputs,
         n_passes=sums.n_passes,
-        is_exact=sums.is_exact,
+        is_exact=sums.is_exact and not fewer,
         note=note,
+        n_fewer=fewer[-1].n_passes if fewer else 0,
     )
 
 
@@ -314,14 +325,21 @@ def _backward(
     sums: Accumulators,
     advance: Callable[[float], None],
     n: int,
+    fewer: Sequence[Thrift] = (),
 ) -> None:
+    """All passes as deep as layers need them, then fewer of them deeper for layers with many positions."""
     flat, directions = forward
-    cotangents = directions.cotangents(n, like=flat, generator=sums.generator)
-    for index, cotangent in enumerate(cotangents):
-        torch.autograd.grad(
-            flat, recorder.anchor, grad_outputs=cotangent, retain_graph=index < directions.n_passes - 1
-        )
-        advance(n / directions.n_passes)
+    apart = frozenset(name for some in fewer for name in some.layers)
+    rounds = [(recorder.anchor, directions, frozenset(sums.layers) - apart)]
+    for anchor, some in zip(recorder.anchors, fewer, strict=True):
+        rounds.append((anchor, some.directions(flat.shape[1]), some.layers))
+    left = total = sum(taken.n_passes for _, taken, wanted in rounds if wanted)
+    for anchor, taken, wanted in rounds:
+        sums.wanted = wanted
+        for cotangent in taken.cotangents(n, like=flat, generator=sums.generator) if wanted else ():
+            left -= 1
+            torch.autograd.grad(flat, anchor, cotangent, retain_graph=left > 0, allow_unused=bool(fewer))
+            advance(n / total)
     recorder.forget()
 
 

@@ -21,6 +21,9 @@ from firstlight.models.wrappers import unwrapped
 
 Outputs = str | int
 _BLOCK_ELEMENTS = 32_000_000  # of gradients held at a time, twice between two sets: 256 MB of float64
+_KEPT_BYTES = (
+    2_000_000_000  # of gradients kept so that no image is read twice, if a quarter of the free memory allows
+)
 _TILE_ROWS = 512  # of the Gram matrix, so that the elementwise passes stay in the cache
 
 
@@ -60,8 +63,8 @@ def ntk_gram(
         that output alone. "full" takes the square of the number of outputs more memory than "trace"; more than is
         free is refused.
     block : int, optional
-        Images whose gradients are held at a time; by default as many as 256 MB hold. Smaller blocks read
-        images again for every pair of blocks.
+        Images whose gradients are multiplied at a time; by default as many as 256 MB hold. Gradients of up to
+        2 GB (a quarter of the free memory) are kept; beyond, images are read again for every pair of blocks.
     output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
     label, show : str or bool
@@ -202,7 +205,8 @@ def _grams(
         names = [layer.names[0] for layer in reader.layers] + list(reader.plain) if apart else [""]
         _demand_memory(len(left) * per_image, len(right) * per_image, len(names), left.element_size())
         grams = {name: left.new_zeros(len(left) * per_image, len(right) * per_image) for name in names}
-        blocks = _Blocks(reader, rows, size, per_image, is_trace)
+        held = size * reader.numbers_per_image(len(rows)) * left.element_size()
+        blocks = _Blocks(reader, rows, size, per_image, is_trace, keep=_kept_blocks(held))
         starts = [(i, j) for i in range(0, len(left), size) for j in range(0, len(right), size)]
         if other is None:  # the rest follows from symmetry
             starts = [(i, j) for i, j in starts if i <= j]
@@ -229,29 +233,47 @@ def _demand_memory(rows: int, columns: int, matrices: int, size: int) -> None:
         )
 
 
+def _kept_blocks(held: int) -> int:
+    """Number of blocks of `held` bytes that may be kept."""
+    return int(min(_KEPT_BYTES, free_memory() / 4) // max(held, 1))
+
+
 class _Blocks:
     """Gradients of two blocks of images at a time, and their place in the Gram matrix.
 
-    The rows of the left block serve a whole row of blocks, so they are read once; the memory of the
-    right block is used again and again.
+    The rows of the left block serve a whole row of blocks, so they are read once. Up to `keep` right blocks stay
+    until they are needed again; the memory of the others is used again and again.
     """
 
     def __init__(
-        self, reader: WeightGradients, cotangents: Tensor, size: int, per_image: int, is_trace: bool
+        self,
+        reader: WeightGradients,
+        cotangents: Tensor,
+        size: int,
+        per_image: int,
+        is_trace: bool,
+        *,
+        keep: int = 0,
     ) -> None:
         self.reader, self.cotangents, self.size = reader, cotangents, size
-        self.per_image, self.is_trace = per_image, is_trace
+        self.per_image, self.is_trace, self.keep = per_image, is_trace, keep
         self._left: tuple[int, dict[str, Gradients]] | None = None
         self._right: dict[str, Gradients] | None = None
+        self._kept: dict[int, dict[str, Gradients]] = {}
 
     def gradients(
         self, left: Tensor, right: Tensor, i: int, j: int, *, is_symmetric: bool
     ) -> tuple[dict[str, Gradients], dict[str, Gradients]]:
         """Gradients of the images from `i` and from `j` on; the same object twice on the diagonal."""
         if self._left is None or self._left[0] != i:
-            self._left = i, self.reader.read(left[i : i + self.size], self.cotangents)
+            before = self._kept.pop(i, None) if is_symmetric else None  # a row begins with its diagonal block
+            self._left = i, before or self.reader.read(left[i : i + self.size], self.cotangents)
         if is_symmetric and i == j:
             return self._left[1], self._left[1]
+        if j not in self._kept and len(self._kept) < self.keep:
+            self._kept[j] = self.reader.read(right[j : j + self.size], self.cotangents)
+        if j in self._kept:
+            return self._left[1], self._kept[j]
         self._right = self.reader.read(right[j : j + self.size], self.cotangents, reuse=self._right)
         return self._left[1], self._right
 
