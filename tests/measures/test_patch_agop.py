@@ -228,6 +228,23 @@ def test_other_precisions_come_close_to_double(dtype, tolerance):
     assert (rough - exact).norm() <= tolerance * exact.norm()
 
 
+@pytest.mark.parametrize("factor", [1e-26, 1e-37, 1e15])
+def test_gradients_whose_squares_float32_cannot_hold_are_measured(factor):
+    model = seeded(
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(80, 2))
+    ).float()
+    with torch.no_grad():
+        model[3].weight.mul_(factor)
+    x = images().float()
+    found, wanted = (
+        patch_agop(model, x, show=False)["0"],
+        patch_agop(model.double(), x.double(), show=False)["0"],
+    )
+    assert (found.sensitivity > 0).all()
+    torch.testing.assert_close(found.sensitivity, wanted.sensitivity, rtol=1e-4, atol=0)
+    torch.testing.assert_close(found.agop, wanted.agop, rtol=1e-3, atol=1e-4 * float(wanted.agop.abs().max()))
+
+
 def test_the_number_of_images_at_a_time_does_not_matter():
     model, x = around(nn.Conv2d(4, 5, 3)), images(11)
     whole = patch_agop(model, x)

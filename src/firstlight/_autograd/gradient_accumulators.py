@@ -1,5 +1,6 @@
 """Sums of outer products of gradients, one small matrix per layer, group and set of images."""
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -11,6 +12,7 @@ from firstlight._autograd.model_outputs import Directions
 
 N_SETS = 8  # disjoint sets of images: what a standard error is estimated from
 _BYTES = 600_000_000
+ORDINARY = 40  # powers of two around 1 within which squares keep all their digits in float32
 
 
 class Accumulators:
@@ -26,7 +28,9 @@ class Accumulators:
     Notes
     -----
     Images are dealt to the sets block by block in turn. Sums are kept in the precision of the model,
-    at least float32; each holds few enough terms that this costs no digit that the gradients had.
+    at least float32; each holds few enough terms that this costs no digit that the gradients had. Gradients whose
+    squares float32 cannot hold, as in the first layers of untrained deep networks, are multiplied by a power of two
+    meanwhile, which is exact.
     """
 
     def __init__(self, layers: Mapping[str, AppliedLayer], *, generator: torch.Generator) -> None:
@@ -47,6 +51,7 @@ class Accumulators:
         self.n_outputs = 0
         self._sums: dict[str, Tensor] = {}
         self._squares: dict[str, Tensor] = {}
+        self._scales: dict[str, float] = {}
         self._bounds: list[tuple[int, int, int]] = []
         self._identity: tuple[str, int] | None = None
         self._dealt = 0
@@ -95,6 +100,7 @@ class Accumulators:
         layer = self.layers[name]
         if gradient.ndim < layer.weight.ndim:  # the model shows this layer one image at a time
             gradient = gradient[None]
+        scale = self._scale_of(name, gradient)
         sums, squares = self._sums_of(name, gradient)
         # A model may fold other axes into the first one (windows of an attention), or put positions first.
         # Every row is counted once all the same; only which set of images it counts for is then a guess.
@@ -104,6 +110,7 @@ class Accumulators:
             if not len(some):
                 continue
             rows = _rows(some, layer.groups, is_linear=layer.is_linear)
+            rows = rows if scale == 1 else rows * scale
             squares += rows.square().sum(2)
             if (basis := self._bases[name]) is not None:
                 rows = basis.to(rows).mT @ rows
@@ -112,19 +119,33 @@ class Accumulators:
     def parts(self, name: str) -> Float[Tensor, "s g r r"]:
         """Return the sums of one layer, on the CPU, and clear them."""
         parts = self._sums.pop(name).cpu()
+        if (scale := self._scales.get(name, 1.0)) != 1:
+            parts = parts.double() / scale**2
         for part in parts:  # rounding leaves the products asymmetric in the last bit
             part.copy_((part + part.mT) / 2)
         return parts
 
     def sensitivity(self, name: str) -> Float[Tensor, "g k"]:
         """Squared gradient at each output of a layer, summed over positions and outputs, by image."""
-        return self._squares[name].cpu().double() / self.counts.sum()
+        squares = self._squares[name].cpu().double() / self._scales.get(name, 1.0) ** 2
+        return squares / self.counts.sum()
 
     def _add_identity(self, name: str) -> None:
         sums, squares = self._sums_of(name, self.layers[name].weight)
         for index, start, stop in self._bounds:
             sums[index].diagonal(dim1=-2, dim2=-1).add_(stop - start)
             squares += stop - start
+
+    def _scale_of(self, name: str, gradient: Tensor) -> float:
+        """Power of two that brings the gradients of a layer near 1, or 1 if their squares are ordinary numbers."""
+        if name not in self._scales:
+            largest = float(gradient.detach().abs().max()) if gradient.numel() else 0.0
+            if largest == 0 or not math.isfinite(largest):
+                return 1.0
+            exponent = math.frexp(largest)[1]
+            is_ordinary = abs(exponent) <= ORDINARY or name in self._sums  # the identity may be in it already
+            self._scales[name] = 1.0 if is_ordinary else 2.0 ** max(-126, min(126, -exponent))
+        return self._scales[name]
 
     def _sums_of(self, name: str, like: Tensor) -> tuple[Tensor, Tensor]:
         if name not in self._sums:
