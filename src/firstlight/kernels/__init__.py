@@ -8,12 +8,13 @@ from firstlight.kernels.parts import gram_in_parts, stored_gram
 
 # predictors, and the metric they learn
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
-from firstlight.kernels.ridge import RidgePath, conjugate_gradients, solve_ridge
+from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, ridge_residual, solve_ridge
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
 from firstlight.kernels.tiled import TiledGram
 
 __all__ = [
     "RIDGES",
+    "CholeskyPath",
     "ConvKernel",
     "Kernel",
     "PatchKernel",
@@ -29,6 +30,7 @@ __all__ = [
     "learn_metric",
     "median_bandwidth",
     "random_filters",
+    "ridge_residual",
     "ridge_solution",
     "ridge_solver",
     "scaled_gram",

@@ -94,7 +94,7 @@ def learn_metric(
     rounds : int, default 5
         Number of updates of M; round 0 is the plain kernel.
     ridges : sequence of float, default RIDGES
-        Grid, relative to the largest entry; one decomposition serves all.
+        Grid, relative to the largest entry.
     agop_images : int, optional
         Number of training images at which gradients are taken (the papers: 20); all by default.
     patience : int or None, default 1
@@ -147,7 +147,11 @@ def _best_ridge(
     ridges: Sequence[float],
     show: bool | None,
 ) -> tuple[Round, Tensor]:
-    solution = ridge_solver(inner, y, show=show) if len(ridges) > 1 else partial(ridge_solution, inner, y)
+    solution = (
+        ridge_solver(inner, y, n_ridges=len(ridges), show=show)
+        if len(ridges) > 1
+        else partial(ridge_solution, inner, y)
+    )
     coefficients, errors, guesses = [], [], []
     for ridge in ridges:
         try:
