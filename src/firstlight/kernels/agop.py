@@ -16,7 +16,7 @@ from firstlight.kernels import lanes, patch_lanes
 from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.pooled import pooled_gradients
-from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
+from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, check_gradients
 from firstlight.kernels.tensors import tensor_gradients, tensor_slopes, uses_tensors
 from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
 
@@ -63,6 +63,7 @@ def kernel_agop(
         terms of infinite slope, which cancel, are left out; nearly identical images are done in float64.
         Cost ``O(n m |S| k d)``, memory independent of n and m beyond the images.
     """
+    check_gradients(kernel)
     plan = Plan.of(kernel, centres, metric)
     points = centres if points is None else points
     plan.check(points, "points")
@@ -214,7 +215,7 @@ class _Gradients:
         total = torch.zeros(d, d, dtype=torch.float64)
         for start in range(0, self.plan.positions, CHUNK):
             part = slice(start, start + CHUNK)
-            inner = self.inner[part].unflatten(1, (self.n_outputs, d))
+            inner = self.inner[part].view(-1, self.n_outputs, d, LANES)
             own = self.columns.patches[part, None]
             gradients = torch.addcmul(inner, self.norm[part, :, None], own, value=2)[..., :n]
             # float32 would leave negative eigenvalues

@@ -17,7 +17,7 @@ from firstlight.kernels.agop import kernel_agop
 from firstlight.kernels.gram import gram
 from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
 from firstlight.kernels.ridge import check_ridge
-from firstlight.kernels.spec import Kernel
+from firstlight.kernels.spec import Kernel, check_gradients
 
 RIDGES = (1e-8, 1e-5, 1e-3)
 """Ridges that are tried by default."""
@@ -112,6 +112,8 @@ def learn_metric(
         check_ridge(ridge)
     if rounds < 0 or not ridges:
         raise InvalidInput(f"`rounds` must be at least 0 and `ridges` not empty; got {rounds} and {ridges}.")
+    if rounds:
+        check_gradients(kernel)
     d = kernel.geometry.dimension(x.shape[1])
     metric = torch.eye(d, dtype=torch.float64)
     metric /= metric.norm()
