@@ -79,6 +79,7 @@ def rfm(
         family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
         random_state=seed, verbose=True,
     )  # fmt: skip
+    print(f"About {machine.price(train.x, train.n_classes)} at most, and as much again with shuffled labels.")
     with kernels_on_cluster(cluster), screen(f"{family} on {data}, {len(train)} images") as view:
 
         def listen(labels: str, done: "Round") -> None:
