@@ -79,7 +79,7 @@ class _LearnedKernel(KernelMachine):
         self.verbose = verbose
 
     def price(self, images: Tensor, n_outputs: int) -> Price:
-        """What `fit` will take at most with these images, measured on a few of them; of a deep machine, its first layer.
+        """What `fit` will take at most with these images, measured on a few; of a deep machine, its first layer.
 
         Parameters
         ----------
