@@ -1,6 +1,7 @@
 """Convolutional kernels and their gradients beside neural-tangents: CPU seconds of one thread, same run.
 
-The peer needs an old JAX and numpy < 2, so this script makes an environment for it in a cache folder:
+The peer needs an old JAX, so this script makes an environment for it in a cache folder. Its batches are tuned first:
+every size of `BATCHES` on a part of the images, then the best of them on all:
 
     python benchmarks/kernels.py [--n 400] [--pooled 8] [--only gram] [--repeat 5] [--memory] [--rfm 2000]
 """
@@ -17,8 +18,18 @@ from pathlib import Path
 
 import numpy as np
 
-PEER = ("neural-tangents==0.6.5", "jax==0.4.30", "jaxlib==0.4.30", "numpy<2", "scipy<1.13")
+# the newest release, with the newest JAX (and converter) with which it can be imported
+PEER = ("neural-tangents==0.6.5", "jax==0.5.3", "jaxlib==0.5.3", "tf2jax==0.3.6")
 POINTS = 2  # images at which the peer takes gradients; its time is scaled to all
+# first and second images of a block, compiled as one; for the gradients, centres of a block
+BATCHES = {
+    "gram": ((5, 5), (10, 10), (20, 20), (40, 40), (80, 80), (10, 100)),
+    "pooled": ((1, 1), (1, 2), (2, 2), (2, 4), (4, 4)),
+    "myrtle": ((1, 1), (1, 2), (2, 2), (2, 4)),
+    "agop": ((10, 0), (25, 0), (50, 0), (100, 0), (200, 0)),
+}
+TUNING = {"gram": 80, "pooled": 4, "myrtle": 4, "agop": 200}  # images of the peer's tuning
+LAYERS = {"gram": "flatten", "pooled": "gap", "myrtle": "Myrtle-5", "agop": "AGOP, 10 classes"}
 
 PEER_CODE = r"""
 import json, math, os, sys, time
@@ -26,35 +37,37 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 import jax, jax.numpy as jnp, numpy as np
 from neural_tangents import stax
-import neural_tangents as nt
-job, path, out = sys.argv[1:4]
+job, path, out, points, rows, columns = *sys.argv[1:4], *map(int, sys.argv[4:7])
 data = np.load(path)
 x = data["x"].transpose(0, 2, 3, 1)
+relu = stax.ABRelu(0.0, math.sqrt(2.0))
 def network(pooled, stride):
     layers = []
     for layer in range(3):
-        layers += [stax.Conv(1, (3, 3), (stride, stride) if layer == 0 else None, "VALID", W_std=3.0, b_std=None),
-                   stax.ABRelu(0.0, math.sqrt(2.0))]
+        layers += [stax.Conv(1, (3, 3), (stride, stride) if layer == 0 else None, "VALID", W_std=3.0, b_std=None), relu]
     head = [stax.GlobalAvgPool()] if pooled else [stax.Flatten()]
     return stax.serial(*layers, *head, stax.Dense(1, W_std=1.0, b_std=None))[2]
-def seconds(function):
-    jax.block_until_ready(function())
+def myrtle():
+    conv = stax.Conv(1, (3, 3), None, "SAME", W_std=3.0, b_std=None)
+    half = stax.AvgPool((2, 2), (2, 2))
+    layers = [conv, relu, conv, relu, half, conv, relu, half, conv, relu, half]
+    return stax.serial(*layers, stax.GlobalAvgPool(), stax.Dense(1, W_std=1.0, b_std=None))[2]
+def blocks(kernel):
+    # one compiled function for a whole block; of a symmetric matrix of square blocks, one triangle
+    kernel = jax.jit(kernel, static_argnames="get")
+    n, value = len(x), np.zeros((len(x), len(x)), np.float32)
+    jax.block_until_ready(kernel(x[:rows], x[:columns], "ntk"))
     start = time.process_time()
-    value = jax.block_until_ready(function())
+    for i in range(0, n, rows):
+        for j in range(i if rows == columns else i // columns * columns, n, columns):
+            part = np.asarray(kernel(x[i:i + rows], x[j:j + columns], "ntk"))
+            value[i:i + rows, j:j + columns] = part
+            value[j:j + columns, i:i + rows] = part.T
     return time.process_time() - start, value
-if job == "gram":
-    n = len(x); b = min(n, 20)
-    kernel = nt.batch(jax.jit(network(False, 1), static_argnames="get"), batch_size=b, store_on_device=False)
-    kernel(x[:b], None, "ntk")
-    start = time.process_time(); value = np.asarray(kernel(x, None, "ntk")); spent = time.process_time() - start
-elif job == "pooled":
-    kernel = jax.jit(network(True, 1), static_argnames="get")
-    b = 2
-    jax.block_until_ready(kernel(x[:b], x[:b], "ntk"))
-    start = time.process_time()
-    starts = range(0, len(x), b)
-    value = np.block([[np.asarray(kernel(x[i:i+b], x[j:j+b], "ntk")) for j in starts] for i in starts])
-    spent = time.process_time() - start
+if job != "agop":
+    if len(x) % rows or len(x) % columns:
+        sys.exit(f"Blocks of {rows} x {columns} do not divide {len(x)} images.")
+    spent, value = blocks(myrtle() if job == "myrtle" else network(job == "pooled", 1))
 else:
     n, h, w, c = x.shape
     p, q = h - 2, w - 2
@@ -68,11 +81,9 @@ else:
     def outputs(image, centres, weights):
         return (kernel(image[None], centres, "ntk") @ weights)[0]
     gradients = jax.jit(jax.jacrev(outputs))
-    block = 50
     def at(image):
-        return sum(gradients(image, grid[i:i+block], alpha[i:i+block]) for i in range(0, n, block))
+        return sum(gradients(image, grid[i:i+rows], alpha[i:i+rows]) for i in range(0, n, rows))
     jax.block_until_ready(at(grid[0]))
-    points = int(sys.argv[4])
     start = time.process_time()
     found = [np.asarray(jax.block_until_ready(at(grid[j]))) for j in range(points)]
     spent = (time.process_time() - start) * n / points
@@ -97,14 +108,29 @@ def peer_python(folder: Path) -> Path:
     return python
 
 
-def peer(python: Path, job: str, data: Path, out: Path) -> tuple[dict, np.ndarray]:
-    done = subprocess.run(
-        [python, "-c", PEER_CODE, job, str(data), str(out), str(POINTS)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+def peer(python: Path, job: str, data: Path, out: Path, batch: tuple[int, int]) -> tuple[dict, np.ndarray]:
+    command = [python, "-c", PEER_CODE, job, data, out, POINTS, *batch]
+    quiet = {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, text=True, check=True, env=quiet)
     return json.loads(done.stdout.splitlines()[-1]), np.load(out)
+
+
+def tuned(python: Path, job: str, count: int, place: Path) -> tuple[int, int]:
+    """The peer's best batch on a part of the images, and all that were tried, printed."""
+    few = min(TUNING[job], count)
+    data, out, found = place / "few.npz", place / "few.npy", {}
+    np.savez(data, x=images(few), alpha=np.random.default_rng(0).standard_normal((few, 10)))
+    for batch in BATCHES[job]:
+        if max(batch) > few or any(few % b or count % b for b in batch if b):
+            continue
+        found[batch] = peer(python, job, data, out, batch)[0]["seconds"]
+        if found[batch] < 1:  # short enough to be disturbed
+            found[batch] = min(found[batch], peer(python, job, data, out, batch)[0]["seconds"])
+    names = {batch: f"{batch[0]} x {batch[1]}" if batch[1] else f"{batch[0]} centres" for batch in found}
+    tried = ", ".join(f"{names[batch]}: {seconds:.2f}" for batch, seconds in found.items())
+    best = min(found, key=lambda batch: found[batch])
+    print(f"  the peer's batches on {few} images, CPU s: {tried}; taken: {names[best]}", flush=True)
+    return best
 
 
 def ours(job: str, data: Path, out: Path) -> None:
@@ -116,7 +142,11 @@ def ours(job: str, data: Path, out: Path) -> None:
 
     loaded = np.load(data)
     x, alpha = torch.from_numpy(loaded["x"]), torch.from_numpy(loaded["alpha"])
-    kernel = ConvKernel(depth=3, readout="gap" if job == "pooled" else "flatten")
+    kernel = (
+        ConvKernel.myrtle5()
+        if job == "myrtle"
+        else ConvKernel(depth=3, readout="gap" if job == "pooled" else "flatten")
+    )
 
     def work(k: int):
         if job == "agop":
@@ -145,6 +175,13 @@ def in_own_process(job: str, data: Path, out: Path) -> tuple[dict, np.ndarray]:
     return json.loads(done.stdout.splitlines()[-1]), np.load(out)
 
 
+def processor() -> str:
+    """Name of the processor and the width of its vectors."""
+    text = Path("/proc/cpuinfo").read_text()
+    name = text.split("model name")[1].split(":")[1].splitlines()[0].strip()
+    return f"{name}, vectors of {512 if 'avx512f' in text else 256 if 'avx2' in text else 128} bits"
+
+
 def images(n: int) -> np.ndarray:
     from firstlight.data import load
 
@@ -154,20 +191,21 @@ def images(n: int) -> np.ndarray:
 def table(n: int, pooled: int, folder: Path, only: list[str], repeat: int) -> None:
     """Ours and the peer's in turn, `repeat` times each; medians, and the lowest and highest ratio of neighbours."""
     python = peer_python(folder)
-    head = f"{'job':<24}{'ours s':>9}{'ours MB':>9}{'peer s':>9}{'ratio':>8}{'range':>12}{'difference':>12}"
+    print(f"on {processor()}, one thread; the peer is {', '.join(PEER[:2])}", flush=True)
+    head = f"{'job':<30}{'ours s':>9}{'ours MB':>9}{'peer s':>9}{'ratio':>8}{'range':>12}{'difference':>12}"
     print(head, flush=True)
     with tempfile.TemporaryDirectory() as place:
-        for job, count in (("gram", n), ("pooled", pooled), ("agop", n)):
+        for job, count in (("gram", n), ("pooled", pooled), ("myrtle", pooled), ("agop", n)):
             if job not in only:
                 continue
             data, out = Path(place) / "data.npz", Path(place) / "out.npy"
             x = images(count)
             alpha = np.random.default_rng(0).standard_normal((count, 10))
             np.savez(data, x=x, alpha=alpha)
-            spent, memory = [], []
+            spent, memory, batch = [], [], tuned(python, job, count, Path(place))
             for _ in range(repeat):
                 mine, value = in_own_process(job, data, out)
-                theirs, other = peer(python, job, data, out)
+                theirs, other = peer(python, job, data, out, batch)
                 spent.append((mine["seconds"], theirs["seconds"]))
                 memory.append(mine["megabytes"])
             if job == "agop":  # the peer's average runs over its few points
@@ -176,7 +214,7 @@ def table(n: int, pooled: int, folder: Path, only: list[str], repeat: int) -> No
             (ours_spent, peer_spent), ratios = np.median(spent, 0), [b / a for a, b in spent]
             between = f"{min(ratios):.0f} to {max(ratios):.0f}"
             print(
-                f"{job + f', n = {count}':<24}{ours_spent:>9.2f}{max(memory):>9.0f}{peer_spent:>9.1f}"
+                f"{LAYERS[job] + f', n = {count}':<30}{ours_spent:>9.2f}{max(memory):>9.0f}{peer_spent:>9.1f}"
                 f"{peer_spent / ours_spent:>7.0f}x{between:>12}{off:>12.1e}",
                 flush=True,
             )
@@ -224,7 +262,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=int, default=400)
     parser.add_argument("--pooled", type=int, default=8)
-    parser.add_argument("--only", nargs="+", default=["gram", "pooled", "agop"])
+    parser.add_argument("--only", nargs="+", default=list(BATCHES))
     parser.add_argument("--repeat", type=int, default=5, help="times that both sides are measured in turn")
     parser.add_argument("--rfm", type=int, default=0, help="also time a whole ConvRFM on so many images")
     parser.add_argument("--memory", action="store_true", help="also fit the growth of memory with n")

@@ -7,6 +7,7 @@ import torch
 from firstlight.core.errors import Diverged, InvalidInput
 from firstlight.data.synthetic import bars_in_noise
 from firstlight.kernels import (
+    CholeskyPath,
     ConvKernel,
     RidgePath,
     conjugate_gradients,
@@ -14,6 +15,8 @@ from firstlight.kernels import (
     kernel_agop,
     learn_metric,
     random_filters,
+    ridge_residual,
+    ridge_solver,
     solve_ridge,
 )
 
@@ -32,6 +35,40 @@ def test_all_solvers_give_one_solution(ridge):
     assert torch.allclose(path, direct, rtol=1e-6, atol=1e-8)
     iterated = conjugate_gradients(kernel, y, ridge, rank=20, tolerance=1e-12)
     assert torch.allclose(iterated, direct, rtol=1e-5, atol=1e-7)
+
+
+def test_a_solution_has_no_residual_and_a_wrong_one_has():
+    _, kernel, y = problem()
+    alpha = solve_ridge(kernel, y, 1e-3)
+    assert ridge_residual(kernel, y, 1e-3, alpha) < 1e-12
+    expected = float((kernel @ (1.1 * alpha) + 1.1e-3 * alpha - y).norm() / y.norm())
+    assert ridge_residual(kernel, y, 1e-3, 1.1 * alpha) == pytest.approx(expected)
+    assert ridge_residual(kernel, torch.zeros_like(y), 1e-3, torch.zeros_like(y)) == 0.0
+
+
+def test_many_images_are_solved_by_cholesky_and_few_by_a_decomposition(monkeypatch):
+    _, kernel, y = problem()
+    assert isinstance(ridge_solver(kernel, y), RidgePath)
+    monkeypatch.setattr("firstlight.kernels.large.FEW", 10)
+    solver = ridge_solver(kernel, y)
+    assert isinstance(solver, CholeskyPath)
+    for ridge in (1e-5, 1e-2):
+        assert torch.allclose(solver(ridge), RidgePath.of(kernel, y)(ridge), rtol=1e-6, atol=1e-8)
+    assert isinstance(ridge_solver(kernel, y, n_ridges=20), RidgePath)
+    with pytest.raises(InvalidInput, match="`ridge`"):
+        solver(-1.0)
+
+
+def test_cholesky_decomposes_an_indefinite_matrix_once_for_all_ridges(monkeypatch):
+    matrix, y = torch.diag(torch.tensor([1.0, 0.5, -1e-4], dtype=torch.float64)), torch.ones(3, 1)
+    expected = {ridge: RidgePath.of(matrix, y)(ridge) for ridge in (1e-8, 1e-6)}
+    decompose, calls = torch.linalg.eigh, []
+    monkeypatch.setattr(torch.linalg, "eigh", lambda given: calls.append(1) or decompose(given))
+    path = CholeskyPath(matrix, y)
+    for ridge, solution in expected.items():
+        assert torch.equal(path(ridge), solution)
+    assert torch.allclose(path(1e-2)[2], torch.tensor(1 / (1e-2 - 1e-4), dtype=torch.float64))
+    assert len(calls) == 1
 
 
 def test_a_matrix_left_indefinite_by_rounding_is_solved_by_its_spectrum():

@@ -193,3 +193,56 @@ def patch_pair_value(x: Tensor, z: Tensor, metric: Tensor, *, bandwidth: float, 
     same = squares.detach() <= 0
     distances = torch.where(same, torch.ones_like(squares), squares).sqrt()
     return torch.where(same, torch.ones_like(squares), torch.exp(-distances / bandwidth)).mean()
+
+
+def pooled(values: Tensor) -> Tensor:
+    """Means over pairs of 2 x 2 windows; values is (h, w, h, w), a last odd line is left out."""
+    h, w = values.shape[0] // 2, values.shape[1] // 2
+    out = torch.zeros(h, w, h, w, dtype=values.dtype)
+    for i in range(2):
+        for j in range(2):
+            for k in range(2):
+                for m in range(2):
+                    out += values[i : 2 * h : 2, j : 2 * w : 2, k : 2 * h : 2, m : 2 * w : 2]
+    return out / 16
+
+
+def matrix_with_pooling(
+    x: Tensor, z: Tensor, *, stride=1, metric=None, depth, size, padding, scale, bias, kind, pooling
+) -> Tensor:
+    """Gram matrix of a kernel with pooling between its layers and at its end, in float64, pair by pair.
+
+    Norms of every layer come from the images' covariances with themselves, in full.
+    """
+    metric = torch.eye(x.shape[1] * size * size, dtype=torch.float64) if metric is None else metric.double()
+    px, pz = (patches(v.double(), size, stride, padding) for v in (x, z))
+
+    def layers(a: Tensor, b: Tensor, norms_a: list[Tensor] | None, norms_b: list[Tensor] | None):
+        """Value, and the diagonals of all layers' covariances, which serve as norms where none are given."""
+        covariance = scale / x.shape[1] * torch.einsum("ijd,de,kle->ijkl", a, metric, b) + bias
+        tangent, diagonals = torch.zeros_like(covariance), []
+        for layer in range(depth):
+            diagonals.append(torch.einsum("ijij->ij", covariance).clone())
+            first = diagonals[-1] if norms_a is None else norms_a[layer]
+            second = diagonals[-1] if norms_b is None else norms_b[layer]
+            product = (first[:, :, None, None] * second).sqrt()
+            rho = torch.where(product > 0, covariance / product.clamp(min=1e-300), 0.0).clamp(-1, 1)
+            rho = torch.where(
+                rho.abs() > 1 - 1e-14, rho.sign(), rho
+            )  # rounding of identical and opposite patches
+            kappa = 1 - torch.arccos(rho) / math.pi
+            sigma = product * (rho * kappa + (1 - rho**2).clamp(min=0).sqrt() / math.pi)
+            tangent = torch.where(product > 0, kappa * (covariance + tangent), 0.0)
+            if layer + 1 in pooling:
+                sigma, tangent = pooled(sigma), pooled(tangent)
+            if layer + 1 < depth:
+                covariance = scale * box(sigma, size, padding) + bias
+                tangent = scale * box(tangent, size, padding)
+        return (sigma + tangent if kind == "ntk" else sigma).mean(), diagonals
+
+    own_x, own_z = ([layers(a, a, None, None)[1] for a in side] for side in (px, pz))
+    rows = [
+        [layers(a, b, na, nb)[0] for b, nb in zip(pz, own_z, strict=True)]
+        for a, na in zip(px, own_x, strict=True)
+    ]
+    return torch.stack([torch.stack(row) for row in rows])

@@ -42,7 +42,7 @@ class KernelMachine(BaseEstimator):  # type: ignore[misc]
         if given.family not in FAMILIES:
             raise unknown_name("family of kernels", given.family, FAMILIES)
         alone = tuple(images.shape[2:]) == (1, 1)
-        window = {
+        window: dict[str, Any] = {
             "size": 1 if alone else given.size,
             "padding": 0 if alone else given.padding,
             "stride": 1 if alone else given.stride,

@@ -6,17 +6,23 @@ from firstlight.kernels.gram import gram
 from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
 from firstlight.kernels.parts import gram_in_parts, stored_gram
 
+# what a job will take
+from firstlight.kernels.price import Price, Rates, measure_rates
+
 # predictors, and the metric they learn
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
-from firstlight.kernels.ridge import RidgePath, conjugate_gradients, solve_ridge
+from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, ridge_residual, solve_ridge
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
 from firstlight.kernels.tiled import TiledGram
 
 __all__ = [
     "RIDGES",
+    "CholeskyPath",
     "ConvKernel",
     "Kernel",
     "PatchKernel",
+    "Price",
+    "Rates",
     "RidgePath",
     "Round",
     "Rounds",
@@ -27,8 +33,10 @@ __all__ = [
     "kernel_agop",
     "kernel_from",
     "learn_metric",
+    "measure_rates",
     "median_bandwidth",
     "random_filters",
+    "ridge_residual",
     "ridge_solution",
     "ridge_solver",
     "scaled_gram",

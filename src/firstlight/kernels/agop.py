@@ -16,12 +16,13 @@ from firstlight.kernels import lanes, patch_lanes
 from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.pooled import pooled_gradients
-from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
+from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, check_gradients
 from firstlight.kernels.tensors import tensor_gradients, tensor_slopes, uses_tensors
 from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
 
 MEMORY = 64 << 20  # bytes of gradients that are held at a time, per thread
-CHUNK = 64  # positions whose right-hand sides of the matrix product are built at a time
+GROUP = 128  # centres of one matrix product: with 32 the product runs at half the speed
+CHUNK = 16  # positions whose left sides of the matrix product are built at a time: they stay in the cache
 
 FEW_TERMS = 512  # pairs times positions below which float64 costs nothing
 
@@ -62,6 +63,7 @@ def kernel_agop(
         terms of infinite slope, which cancel, are left out; nearly identical images are done in float64.
         Cost ``O(n m |S| k d)``, memory independent of n and m beyond the images.
     """
+    check_gradients(kernel)
     plan = Plan.of(kernel, centres, metric)
     points = centres if points is None else points
     plan.check(points, "points")
@@ -109,6 +111,11 @@ class _Task:
         one = self.plan.positions * self.alpha.shape[1] * self.plan.dimension * self.dtype.itemsize
         return max(1, MEMORY // (one * LANES)) * LANES
 
+    @property
+    def group(self) -> int:
+        """Number of centres that contribute at a time."""
+        return ROWS if self.on_tensors or isinstance(self.plan.kernel, PatchKernel) else GROUP
+
     def outer_products(self, start: int) -> Float[Tensor, "d d"]:
         """Sum of gradient outer products of one band of points."""
         plan, n_outputs = self.plan, self.alpha.shape[1]
@@ -119,13 +126,28 @@ class _Task:
             bands.append(
                 _Gradients(plan, columns, self.points[j : j + columns.n], n_outputs, self.on_tensors)
             )
-        for i in range(0, len(self.centres), ROWS):
-            images = self.centres[i : i + ROWS]
+        for i in range(0, len(self.centres), self.group):
+            images = self.centres[i : i + self.group]
             rows = Rows.of(plan, images, self.dtype)
-            alpha = self.alpha[i : i + ROWS].to(self.dtype)
-            for band in bands:
-                band.add(rows, images, alpha)
+            self.add(bands, rows, images, self.alpha[i : i + self.group].to(self.dtype))
         return torch.stack([band.outer_products() for band in bands]).sum(0)
+
+    def add(self, bands: list["_Gradients"], rows: Rows, images: Tensor, alpha: Tensor) -> None:
+        """Let some centres contribute to all bands."""
+        kernel = self.plan.kernel
+        if isinstance(kernel, ConvKernel) and kernel.readout == "gap":
+            for band in bands:
+                band.add_pooled(rows, alpha)
+            return
+        slopes = [band.slopes(rows, images, alpha) for band in bands]
+        weights = alpha.T.contiguous()
+        for start in range(0, self.plan.positions, CHUNK):
+            part = slice(start, start + CHUNK)
+            left = (rows.patches.mT[part, None] * weights[:, None]).flatten(1, 2)
+            for band, (by_product, _) in zip(bands, slopes, strict=True):
+                band.inner[part].baddbmm_(left, by_product[part])
+        for band, (_, by_norm) in zip(bands, slopes, strict=True):
+            band.norm.baddbmm_(weights.expand(self.plan.positions, *weights.shape), by_norm)
 
 
 class _Gradients:
@@ -137,24 +159,15 @@ class _Gradients:
         self.plan, self.columns, self.points, self.n_outputs = plan, columns, points, n_outputs
         self.on_tensors = on_tensors
         dtype = columns.patches.dtype
-        width = n_outputs * plan.dimension
-        self.inner = torch.zeros(plan.positions, LANES, width, dtype=dtype)
-        self.norm = torch.zeros(plan.positions, LANES, n_outputs, dtype=dtype)
+        self.inner = torch.zeros(plan.positions, n_outputs * plan.dimension, LANES, dtype=dtype)
+        self.norm = torch.zeros(plan.positions, n_outputs, LANES, dtype=dtype)
 
-    def add(self, rows: Rows, images: Tensor, alpha: Tensor) -> None:
-        """Let one tile of centres contribute."""
-        if isinstance(self.plan.kernel, ConvKernel) and self.plan.kernel.readout == "gap":
-            pooled = tensor_gradients if self.on_tensors else pooled_gradients
-            self.inner += pooled(self.plan, rows, self.columns, alpha)
-            return
-        by_product, by_norm = self._slopes(rows, images, alpha)
-        for start in range(0, self.plan.positions, CHUNK):
-            part = slice(start, start + CHUNK)
-            right = (rows.patches[part, :, None] * alpha[:, :, None]).flatten(2)
-            self.inner[part].baddbmm_(by_product[part].mT, right)
-        self.norm.baddbmm_(by_norm.mT, alpha.expand(self.plan.positions, *alpha.shape))
+    def add_pooled(self, rows: Rows, alpha: Tensor) -> None:
+        """Let some centres contribute to the gradients of a pooled kernel."""
+        pooled = tensor_gradients if self.on_tensors else pooled_gradients
+        self.inner += pooled(self.plan, rows, self.columns, alpha).mT
 
-    def _slopes(self, rows: Rows, images: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def slopes(self, rows: Rows, images: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Derivatives by inner products and by squared norms of the points, position x centre x point."""
         plan, kernel = self.plan, self.plan.kernel
         if isinstance(kernel, PatchKernel):
@@ -202,11 +215,12 @@ class _Gradients:
         total = torch.zeros(d, d, dtype=torch.float64)
         for start in range(0, self.plan.positions, CHUNK):
             part = slice(start, start + CHUNK)
-            inner = self.inner[part, :n].reshape(-1, n, self.n_outputs, d)
-            own = self.columns.patches[part, :, :n].mT
-            gradients = inner + 2 * self.norm[part, :n, :, None] * own[:, :, None]
-            flat = gradients.reshape(-1, d).double()  # float32 would leave negative eigenvalues
-            total += flat.T @ flat
+            inner = self.inner[part].view(-1, self.n_outputs, d, LANES)
+            own = self.columns.patches[part, None]
+            gradients = torch.addcmul(inner, self.norm[part, :, None], own, value=2)[..., :n]
+            # float32 would leave negative eigenvalues
+            flat = gradients.permute(2, 0, 1, 3).to(torch.float64, memory_format=torch.contiguous_format)
+            total += flat.flatten(1) @ flat.flatten(1).T
         return total
 
 

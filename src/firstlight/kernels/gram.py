@@ -16,7 +16,7 @@ from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
 from firstlight.kernels import lanes
 from firstlight.kernels.lanes import LANES
-from firstlight.kernels.pooled import exact_pooled_values, pooled_values
+from firstlight.kernels.pooled import exact_halved_values, exact_pooled_values, halved_values, pooled_values
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
 from firstlight.kernels.tensors import tensor_values, uses_tensors
 from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows, Workspace
@@ -184,7 +184,8 @@ def _tile_values(plan: Plan, on_tensors: bool) -> Tile:
     kernel = plan.kernel
     if isinstance(kernel, PatchKernel):
         return lambda rows, columns: _certain(patch_values(plan, rows, columns)[0].mean(0).numpy())
-    compiled = pooled_values if kernel.readout == "gap" else partial(_flatten_values, Workspace())
+    pooled = halved_values if kernel.pooling else pooled_values
+    compiled = pooled if kernel.readout == "gap" else partial(_flatten_values, Workspace())
     values = tensor_values if on_tensors else compiled
     return lambda rows, columns: _doubted(*values(plan, rows, columns), rows.patches.dtype)
 
@@ -221,7 +222,7 @@ def exact_values(pairs: Pairs) -> np.ndarray:
     plan, kernel = pairs.plan, pairs.plan.kernel
     assert isinstance(kernel, ConvKernel)
     if kernel.readout == "gap":
-        return exact_pooled_values(pairs)
+        return exact_halved_values(pairs) if kernel.pooling else exact_pooled_values(pairs)
     n = len(pairs.i)
     out = np.empty(n + LANES)
     for start in range(0, n, LANES):

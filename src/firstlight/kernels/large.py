@@ -13,9 +13,13 @@ from firstlight.core.environment import free_memory
 from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
 from firstlight.kernels.gram import BAND, gram
-from firstlight.kernels.ridge import RidgePath, conjugate_gradients, solve_ridge
+from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, solve_ridge
 from firstlight.kernels.spec import Kernel
 
+# Images above which a Cholesky factor for every ridge replaces one decomposition for all: 3 ridges then cost a fifth.
+# Below, seconds are at stake, and recorded results keep their bits.
+FEW = 2048
+MANY_RIDGES = 12  # from here on one decomposition is cheaper at any size
 COPIES = 5  # matrices that a decomposition holds at its peak: the kernel, the vectors, and workspace
 
 
@@ -50,13 +54,35 @@ def scaled_gram(
 
 
 def ridge_solver(
-    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], *, show: bool | None = None
+    inner: Float[Tensor, "n n"],
+    targets: Float[Tensor, "n k"],
+    *,
+    n_ridges: int = 3,
+    show: bool | None = None,
 ) -> Callable[[float], Float[Tensor, "n k"]]:
-    """Coefficients by ridge: one decomposition for all of them where it fits, conjugate gradients where not."""
-    if not fits(len(inner)):
-        return partial(conjugate_gradients, inner, targets)
-    with progress("Decomposition", total=None, show=show):
-        return RidgePath.of(inner, targets)
+    """Coefficients by ridge, by the cheapest way that the memory allows.
+
+    Up to 2048 images, and for a dozen ridges or more, one decomposition serves all of them; above, every ridge has a
+    Cholesky factor of its own; above the memory, conjugate gradients.
+    :func:`firstlight.kernels.ridge_residual` tells how exact a solution is.
+
+    Parameters
+    ----------
+    inner : Tensor of shape (n, n)
+        Kernel matrix.
+    targets : Tensor of shape (n, k)
+        One column per output.
+    n_ridges : int, default 3
+        For how many ridges the answer will be used.
+    show : bool, optional
+        Force the progress bar on or off.
+    """
+    n = len(inner)
+    few = n <= FEW or n_ridges >= MANY_RIDGES
+    if few and fits(n):
+        with progress("Decomposition", total=None, show=show):
+            return RidgePath.of(inner, targets)
+    return CholeskyPath(inner, targets) if fits(n, 3) else partial(conjugate_gradients, inner, targets)
 
 
 def ridge_solution(

@@ -155,20 +155,19 @@ def pair_norms(first, second, i, j, out):
 @compiled
 @no_type_check
 def add_gradients(by_product, by_norm, first, second, i, j, alpha, points, inner):
-    """Add the gradients of single pairs, for all outputs, to those at their points, position x point x (output entry).
+    """Add the gradients of single pairs, for all outputs, to those at their points, position x (output entry) x point.
 
     The two parts of a gradient cancel where the images are nearly equal: they are added in float64.
     """
     vector_loops()
-    d = first.shape[1]
-    gradient = np.empty(d)
+    d, n = first.shape[1], i.size
+    gradient = np.empty((d, n))
     for p in range(first.shape[0]):
-        for v in range(i.size):
-            own = inner[p, points[v]]
-            along, outwards = by_product[p, v], 2 * by_norm[p, v]
+        for e in range(d):
+            for v in range(n):
+                gradient[e, v] = by_product[p, v] * first[p, e, i[v]] + 2 * by_norm[p, v] * second[p, e, j[v]]
+        for output in range(alpha.shape[1]):
             for e in range(d):
-                gradient[e] = along * first[p, e, i[v]] + outwards * second[p, e, j[v]]
-            for output in range(alpha.shape[1]):
-                weight, part = alpha[v, output], own[output * d : (output + 1) * d]
-                for e in range(d):
-                    part[e] += weight * gradient[e]
+                own = inner[p, output * d + e]
+                for v in range(n):
+                    own[points[v]] += alpha[v, output] * gradient[e, v]

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.kernels import patch_lanes, pooled_lanes
+from firstlight.kernels.halving import in_lines
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.spec import ConvKernel
 from firstlight.kernels.tiles import Columns, Pairs, Plan, Rows
@@ -33,6 +34,34 @@ def pooled_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray,
             for target, values in zip((out, close), results, strict=True):
                 target[i : i + height, j : j + WIDTH] = values.reshape(height, WIDTH)[: n - i]
     return out, close
+
+
+def halved_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a tile of a kernel with pooling between layers, pair by pair, and shares of close cosines."""
+    stages, lines = plan.stages, int(plan.sizes[0, 0])
+    first, second = in_lines(rows.patches.mT, lines), in_lines(columns.patches[:, :, : columns.n], lines)
+    ours, theirs = (
+        [stages.sides(squares, first.dtype) for squares in side.T.numpy()]
+        for side in (rows.squares, columns.squares)
+    )
+    out, close = (
+        np.zeros((len(first), columns.squares.shape[1])),
+        np.zeros((len(first), columns.squares.shape[1])),
+    )
+    for i, j in np.ndindex(len(first), len(second)):
+        out[i, j], close[i, j] = stages.value(first[i], second[j], (ours[i], theirs[j]))
+    return out, close
+
+
+def exact_halved_values(pairs: Pairs) -> np.ndarray:
+    """Values of single pairs of images in float64, of a kernel with pooling between layers."""
+    plan = pairs.plan
+    stages, lines = plan.stages, int(plan.sizes[0, 0])
+    first, second = in_lines(pairs.first, lines), in_lines(pairs.second, lines)
+    ours = [stages.sides(squares) for squares in pairs.first_squares.T.numpy()]
+    theirs = [stages.sides(squares) for squares in pairs.second_squares.T.numpy()]
+    both = zip(pairs.i, pairs.j, strict=True)
+    return np.array([stages.value(first[i], second[j], (ours[i], theirs[j]))[0] for i, j in both])
 
 
 def exact_pooled_values(pairs: Pairs) -> np.ndarray:

@@ -17,7 +17,7 @@ from firstlight.kernels.agop import kernel_agop
 from firstlight.kernels.gram import gram
 from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
 from firstlight.kernels.ridge import check_ridge
-from firstlight.kernels.spec import Kernel
+from firstlight.kernels.spec import Kernel, check_gradients
 
 RIDGES = (1e-8, 1e-5, 1e-3)
 """Ridges that are tried by default."""
@@ -94,7 +94,7 @@ def learn_metric(
     rounds : int, default 5
         Number of updates of M; round 0 is the plain kernel.
     ridges : sequence of float, default RIDGES
-        Grid, relative to the largest entry; one decomposition serves all.
+        Grid, relative to the largest entry.
     agop_images : int, optional
         Number of training images at which gradients are taken (the papers: 20); all by default.
     patience : int or None, default 1
@@ -112,6 +112,8 @@ def learn_metric(
         check_ridge(ridge)
     if rounds < 0 or not ridges:
         raise InvalidInput(f"`rounds` must be at least 0 and `ridges` not empty; got {rounds} and {ridges}.")
+    if rounds:
+        check_gradients(kernel)
     d = kernel.geometry.dimension(x.shape[1])
     metric = torch.eye(d, dtype=torch.float64)
     metric /= metric.norm()
@@ -147,7 +149,11 @@ def _best_ridge(
     ridges: Sequence[float],
     show: bool | None,
 ) -> tuple[Round, Tensor]:
-    solution = ridge_solver(inner, y, show=show) if len(ridges) > 1 else partial(ridge_solution, inner, y)
+    solution = (
+        ridge_solver(inner, y, n_ridges=len(ridges), show=show)
+        if len(ridges) > 1
+        else partial(ridge_solution, inner, y)
+    )
     coefficients, errors, guesses = [], [], []
     for ridge in ridges:
         try:

@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -47,6 +49,10 @@ class ConvKernel:
         :math:`\sigma_w^2`; None is size², as in the published code, so sums are plain sums.
     kind : str, default 'ntk'
         "ntk" or "nngp".
+    pooling : tuple of int, default ()
+        Layers, counted from 1, that average pooling over windows of 2 x 2 follows (a last odd row or column is left
+        out); with the readout "gap" only. A pair of images then takes all pairs of positions at once, and there
+        are no gradients.
 
     References
     ----------
@@ -67,6 +73,7 @@ class ConvKernel:
     bias_variance: float = 0.0
     weight_variance: float | None = None
     kind: str = "ntk"
+    pooling: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least in (("depth", 1), ("size", 1), ("stride", 1), ("padding", 0)):
@@ -84,6 +91,33 @@ class ConvKernel:
             raise unknown_name("readout", self.readout, READOUTS)
         if self.kind not in KINDS:
             raise unknown_name("kind of kernel", self.kind, KINDS)
+        if self.pooling and self.readout != "gap":
+            raise InvalidInput(
+                f"`readout` must be 'gap' for a kernel with pooling between its layers; got {self.readout!r}."
+            )
+        if any(not 1 <= layer < self.depth for layer in self.pooling) or any(
+            a >= b for a, b in pairwise(self.pooling)
+        ):
+            raise InvalidInput(
+                f"`pooling` must name layers from 1 to {self.depth - 1} (depth - 1) in increasing order; the readout "
+                f"pools the last. Got pooling={self.pooling}."
+            )
+
+    @classmethod
+    def myrtle5(cls, kind: str = "ntk") -> "ConvKernel":
+        """Kernel of the Myrtle-5 network: four padded convolutions, pooling after the second and third, then over all.
+
+        References
+        ----------
+        .. [1] Shankar et al., Neural Kernels Without Tangents, ICML 2020. Their pooling after the fourth convolution is
+           part of the mean over all positions.
+
+        Examples
+        --------
+        >>> ConvKernel.myrtle5().layer_sizes(32, 32)
+        ((32, 32), (32, 32), (16, 16), (8, 8))
+        """
+        return cls(depth=4, padding=1, readout="gap", pooling=(2, 3), kind=kind)
 
     @property
     def scale(self) -> float:
@@ -101,8 +135,11 @@ class ConvKernel:
         sizes = [(rows, columns)]
         for layer in range(1, self.depth):
             shrink = self.size - 1 - 2 * self.padding
+            if layer in self.pooling:
+                rows, columns = rows // 2, columns // 2
+            empty = rows < 1 or columns < 1
             rows, columns = rows - shrink, columns - shrink
-            if rows < 1 or columns < 1:
+            if empty or rows < 1 or columns < 1:
                 raise InvalidInput(
                     f"`depth` must be at most {layer} for images of {h} x {w} and filters of size {self.size} "
                     f"without padding; got depth={self.depth}. Use fewer layers or `padding`."
@@ -179,9 +216,22 @@ def check_metric(metric: Float[Tensor, "d d"] | None, kernel: Kernel, channels: 
         )
 
 
+def check_gradients(kernel: Kernel) -> None:
+    """Refuse a kernel that has no gradients."""
+    if isinstance(kernel, ConvKernel) and kernel.pooling:
+        raise InvalidInput(
+            "`kernel` must have no pooling between its layers where gradients are taken: the way back would hold every "
+            f"pair of positions of every layer. Got pooling={kernel.pooling}; learn the metric with pooling=() and use "
+            "`gram(..., metric=...)`, or take rounds=0."
+        )
+
+
 def kernel_from(config: dict[str, object]) -> Kernel:
     """Rebuild a kernel from its settings, as `dataclasses.asdict` gives them."""
-    return PatchKernel(**config) if "profile" in config else ConvKernel(**config)  # type: ignore[arg-type]
+    if "profile" in config:
+        return PatchKernel(**config)  # type: ignore[arg-type]
+    layers: Any = config.get("pooling", ())
+    return ConvKernel(**{**config, "pooling": tuple(layers)})  # type: ignore[arg-type]  # a file has a list
 
 
 def median_bandwidth(

@@ -13,7 +13,7 @@ from firstlight.core.shapes import Images
 from firstlight.kernels.agop import FEW_TERMS, _reaches_out, _Task, kernel_agop
 from firstlight.kernels.gram import gram
 from firstlight.kernels.parts import blocks_of, part_values
-from firstlight.kernels.spec import Kernel, PatchKernel
+from firstlight.kernels.spec import Kernel, PatchKernel, check_gradients
 from firstlight.kernels.tensors import uses_tensors
 from firstlight.kernels.tiles import Plan
 
@@ -78,6 +78,7 @@ def spread_agop(
     The parts are those of that function and are added in its order. Without a cluster, with an accelerator here, and
     for arguments that it refuses, it is that function.
     """
+    check_gradients(kernel)
     is_sound = alpha.ndim == 2 and len(alpha) == len(centres) and bool(alpha.isfinite().all())
     where = centres if points is None else points
     if cluster_cores() is None or uses_tensors(engine, kernel) or not is_sound or not len(where):

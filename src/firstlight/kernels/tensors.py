@@ -36,8 +36,8 @@ def uses_tensors(engine: str, kernel: Kernel) -> bool:
     """Whether tensor operations compute a kernel; those on patches are nothing else in any case."""
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)
-    if not isinstance(kernel, ConvKernel):
-        return False
+    if not isinstance(kernel, ConvKernel) or kernel.pooling:
+        return False  # pooling between layers has compiled loops only
     return engine == "tensors" or (engine == "auto" and accelerator() is not None)
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from firstlight.core.errors import InvalidInput
 from firstlight.core.shapes import Images
 from firstlight.kernels import patch_lanes
+from firstlight.kernels.halving import Stages, in_lines
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.spec import ConvKernel, Kernel, check_metric
 from firstlight.maths import psd_sqrt
@@ -79,6 +80,12 @@ class Plan:
         values = [1.0, self.kernel.scale, self.kernel.bias_variance]
         return np.array(values, dtype=str(dtype).removeprefix("torch."))
 
+    @property
+    def stages(self) -> Stages:
+        """The layers between poolings."""
+        assert isinstance(self.kernel, ConvKernel)
+        return Stages(self.kernel, self.sizes, self.scales(torch.float64))
+
     def check(self, images: Images, name: str) -> None:
         """Refuse images of another shape."""
         check_images(images)
@@ -102,7 +109,16 @@ class Plan:
         first = squares[: self.positions]
         patch_lanes.square_norms(patches.numpy(), first.numpy())
         first[first <= _ZERO * first.max()] = 0.0
-        if isinstance(kernel, ConvKernel):
+        if isinstance(kernel, ConvKernel) and kernel.pooling:
+            stages, images = self.stages, in_lines(patches.double(), int(sizes[0, 0]))
+            empty = None  # lanes without an image share one result
+            for i, image in enumerate(images):
+                if empty is None or image.any():
+                    squares[:, i] = torch.from_numpy(stages.squares(image, first[:, i].numpy().copy()))
+                    empty = empty if image.any() else i
+                else:
+                    squares[:, i] = squares[:, empty]
+        elif isinstance(kernel, ConvKernel):
             filters = (kernel.size, kernel.padding)
             patch_lanes.layer_squares(squares.numpy(), sizes, filters, kernel.scale, kernel.bias_variance)
         return squares
