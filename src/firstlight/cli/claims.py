@@ -273,6 +273,7 @@ def reproduce(
     static: bool = False,
     json: bool = False,
     seed: int | None = None,
+    price: bool = False,
     cluster: Cluster = None,
 ) -> None:
     """Run the studies behind claims, print the verdicts and write them as a page; nothing is run twice.
@@ -297,13 +298,16 @@ def reproduce(
         Print the ledger as JSON.
     seed
         First seed of every study, instead of its own.
+    price
+        Only say what it would cost, measured by short rehearsals. At night scale this comes first in any case.
     """
     import sys
     from dataclasses import asdict
 
     from firstlight.claims import record as write
     from firstlight.claims import reproduce as judge
-    from firstlight.claims.reproduce import study_figures
+    from firstlight.claims.reproduce import LONG, study_figures
+    from firstlight.cli.night import left_of, priced
     from firstlight.cli.output import print_json, seconds_of
     from firstlight.estimators.spread import kernels_on_cluster
     from firstlight.report.ledger import write_ledger
@@ -315,8 +319,13 @@ def reproduce(
     def announce(name: str, index: int, total: int) -> None:
         print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
 
-    with kernels_on_cluster(cluster):
-        entries = judge(what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce)
+    schedule = priced(what, scale=scale, seed=seed, n_seeds=seeds) if price or scale in LONG else None
+    if price:
+        return
+    with kernels_on_cluster(cluster), left_of(schedule, what) as before:
+        entries = judge(
+            what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce, before=before
+        )
     if json:
         print_json([asdict(entry) for entry in entries])
     else:
