@@ -16,8 +16,9 @@ class Length:
         Value of the shortest rehearsal; of a tuple, how many of its items.
     power : float, default 1.0
         The cost is linear in this power of the value: 2 for the images of a kernel.
-    adds : bool, default False
-        Whether its work is done beside that of other lengths, not repeated for each of them.
+    groups : tuple of int, default (0,)
+        Parts of the study that it makes longer: the lengths of one group multiply, the costs of groups add up. Every
+        group needs a length of its own.
     fills_memory : bool, default False
         Whether memory grows with it too, by the same power.
     """
@@ -25,7 +26,7 @@ class Length:
     names: tuple[str, ...]
     short: int
     power: float = 1.0
-    adds: bool = False
+    groups: tuple[int, ...] = (0,)
     fills_memory: bool = False
 
     def full(self, cfg: Any) -> int:
@@ -64,26 +65,29 @@ def _steps(short: int) -> tuple[Length, ...]:
 
 LENGTHS: dict[str, tuple[Length, ...]] = {
     "feature_ansatz/ansatz_resnet50": (
-        Length(names=("n_images",), short=2, adds=True),
-        Length(names=("initial_images",), short=1, adds=True),
+        Length(names=("n_images",), short=2),
+        Length(names=("initial_images",), short=1, groups=(1,)),
     ),
     "feature_ansatz/kernel_and_network": (
-        Length(names=("n",), short=150, power=2, adds=True, fills_memory=True),
-        Length(names=("n_digits",), short=100, power=2, adds=True, fills_memory=True),
-        Length(names=("machine.rounds",), short=1),
+        Length(names=("n",), short=150, power=2, fills_memory=True),
+        Length(names=("n_digits",), short=100, power=2, groups=(1,), fills_memory=True),
+        Length(names=("machine.rounds",), short=1, groups=(0, 1)),
     ),
     "feature_ansatz/learned_edges": (
         Length(names=("n",), short=200, power=2, fills_memory=True),
         Length(names=("rounds",), short=1),
     ),
     "feature_ansatz/local_signals": (
-        Length(names=("n_digits",), short=100, power=2, adds=True, fills_memory=True),
-        Length(names=("n_bars",), short=100, power=2, adds=True, fills_memory=True),
-        Length(names=("machine.rounds",), short=1),
+        Length(names=("n_digits",), short=100, power=2, fills_memory=True),
+        Length(names=("n_bars",), short=100, power=2, groups=(1,), fills_memory=True),
+        Length(names=("machine.rounds",), short=1, groups=(0, 1)),
     ),
+    "first_layer/linear_pairs": (Length(names=("pairs",), short=1), Length(names=("n_draws",), short=1)),
     "first_layer/random_labels": (
-        Length(names=("epochs",), short=1, adds=True),
-        Length(names=("residual_epochs",), short=1, adds=True),
+        Length(names=("epochs",), short=1),
+        Length(names=("n_images",), short=256),
+        Length(names=("residual_epochs",), short=1, groups=(1,)),
+        Length(names=("residual_images",), short=256, groups=(1,)),
     ),
     "identity/cnn_depth": _steps(8),
     "identity/deep_constant": _steps(8),
@@ -91,38 +95,52 @@ LENGTHS: dict[str, tuple[Length, ...]] = {
     "identity/filter_size": _steps(10),
     "identity/image_size": _steps(10),
     "learning_order/amplified": (
-        Length(names=("epochs",), short=1, adds=True),
-        Length(names=("steps",), short=1000, adds=True),
+        Length(names=("epochs",), short=1),
+        Length(names=("steps",), short=1000, groups=(1,)),
     ),
     "learning_order/cnn_order": (
-        Length(names=("epochs",), short=1, adds=True),
-        Length(names=("linear_epochs",), short=1, adds=True),
+        Length(names=("epochs",), short=1),
+        Length(names=("linear_epochs",), short=1, groups=(1,)),
     ),
     "learning_order/conv_spread": (
-        Length(names=("epochs",), short=1, adds=True),
-        Length(names=("linear_epochs",), short=1, adds=True),
-        Length(names=("nets",), short=2),
+        Length(names=("epochs",), short=1),
+        Length(names=("linear_epochs",), short=1, groups=(1,)),
+        Length(names=("nets",), short=2, groups=(0, 1)),
     ),
     "learning_order/relabelled": (Length(names=("epochs",), short=1), Length(names=("nets",), short=1)),
-    "learning_order/relu_order_peak": (Length(names=("steps",), short=100), Length(names=("nets",), short=1)),
-    "learning_order/relu_spread": (Length(names=("steps",), short=2), Length(names=("nets",), short=2)),
+    "learning_order/relu_order_peak": (
+        Length(names=("steps",), short=100),
+        Length(names=("nets",), short=1),
+    ),
+    "learning_order/relu_spread": (Length(names=("steps",), short=4), Length(names=("nets",), short=2)),
     "learning_order/scale_matrices": (Length(names=("steps",), short=10),),
     "learning_order/whitened_order": (
-        Length(names=("epochs",), short=2, adds=True),
-        Length(names=("cnn_epochs",), short=1, adds=True),
+        Length(names=("epochs",), short=2),
         Length(names=("nets",), short=2),
+        Length(names=("cnn_epochs",), short=1, groups=(1,)),
     ),
     "linearized/harder_tasks": (
         Length(names=("plan.epochs", "hard.epochs", "photographs.epochs"), short=1),
-        Length(names=("plan.task.n", "hard.task.n"), short=1000, fills_memory=True),
+        Length(
+            names=("plan.network_epochs", "hard.network_epochs", "photographs.network_epochs"),
+            short=1,
+            groups=(1,),
+        ),
+        Length(
+            names=("plan.task.n", "hard.task.n", "photographs.task.n"),
+            short=500,
+            groups=(0, 1),
+            fills_memory=True,
+        ),
+        Length(names=("binary.task.n",), short=200, power=2, groups=(2,)),
+        Length(names=("few.task.n",), short=50, power=3, groups=(3,)),
     ),
     "linearized/mnist_gap": (
         Length(names=("plan.epochs",), short=1),
-        Length(names=("plan.task.n",), short=1000, fills_memory=True),
-    ),
-    "linearized/tables": (
-        Length(names=("plan.epochs",), short=1, adds=True),
-        Length(names=("plan.task.n",), short=1000, power=3, adds=True),
+        Length(names=("plan.network_epochs",), short=1, groups=(1,)),
+        Length(names=("plan.task.n",), short=500, groups=(0, 1), fills_memory=True),
+        Length(names=("iterations",), short=5, groups=(2,)),
+        Length(names=("few.task.n",), short=50, power=3, groups=(3,)),
     ),
 }
-"""Of every study with settings for the night."""
+"""Of every study with settings for the night, but for the exact solves of all of `linearized/tables`."""

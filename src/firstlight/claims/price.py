@@ -71,7 +71,9 @@ def prices(what: str, *, scale: str = "night", store: Store | None = None) -> di
 
 def price(study: type[Study], *, scale: str, store: Store) -> Price:
     """Price one seed of a study, or fetch its price."""
-    lengths = LENGTHS.get(study.name, ())
+    if study.name not in LENGTHS:
+        return Price(study=study.name, problem="no short run of it says what a long one costs")
+    lengths = LENGTHS[study.name]
     config = {
         "settings": dataclasses.asdict(study.config(scale)),
         "lengths": [dataclasses.asdict(length) for length in lengths],
@@ -106,21 +108,30 @@ def _priced(study: type[Study], scale: str, lengths: Iterable[Length]) -> Price:
 def extrapolated(cfg: Any, base: Spent, doubled: list[tuple[Length, Spent]]) -> float:
     r"""CPU time at full length.
 
-    .. math:: c = c_0 \prod_{i\ \text{multiplies}} (1 + \beta_i x_i)\,\Big(1 + \sum_{j\ \text{adds}} \beta_j x_j\Big)
+    .. math:: c = c_0 \Big(1 - \sum_g s_g + \sum_g s_g \prod_{i \in g} (1 + \varphi_i x_i)\Big)
 
-    where :math:`c_0` is the shortest run, :math:`1 + x_i` how many times longer length i is in full and
-    :math:`\beta_i` the share of :math:`c_0` that grows with it, measured by the run with that length doubled. Exact
-    if every part of the cost is linear in the lengths, in their powers, and all lengths act on the same work.
+    where :math:`c_0` is the shortest run, :math:`1 + x_i` how many times longer length i is in full, :math:`s_g` the
+    share of :math:`c_0` that group g takes and :math:`\varphi_i` the share of its groups that grows with length i; both
+    are measured by the runs with one length doubled. Exact if the cost of each group is a product of linear terms.
     """
-    product, total = 1.0, 1.0
-    for length, spent in doubled:
-        share = (spent.cpu_seconds / base.cpu_seconds - 1) / (length.growth(cfg) - 1)
-        further = min(max(share, 0.0), 1.0) * (length.ratio(cfg) - 1)
-        if length.adds:
-            total += further
-        else:
-            product *= 1 + further
-    return base.cpu_seconds * product * total
+    grown = {
+        length: min(max((spent.cpu_seconds / base.cpu_seconds - 1) / (length.growth(cfg) - 1), 0.0), 1.0)
+        for length, spent in doubled
+    }
+    groups = sorted({group for length in grown for group in length.groups})
+    shares = {
+        g: max((grown[length] for length in grown if length.groups == (g,)), default=0.0) for g in groups
+    }
+    whole = max(sum(shares.values()), 1.0)  # rounding of short times may give more than there is
+    total = max(1.0 - sum(shares.values()), 0.0)
+    for group, share in shares.items():
+        factor = 1.0
+        for length, growth in grown.items():
+            if group in length.groups:
+                own = sum(shares[g] for g in length.groups)
+                factor *= 1 + (min(growth / own, 1.0) if own else 0.0) * (length.ratio(cfg) - 1)
+        total += share / whole * factor
+    return base.cpu_seconds * total
 
 
 def _further_memory(cfg: Any, base: Spent, pair: tuple[Length, Spent]) -> float:
