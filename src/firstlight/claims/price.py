@@ -1,18 +1,24 @@
 """What a study costs before it runs: CPU time and memory, from rehearsals and a model that is linear in its lengths."""
 
 import dataclasses
+import json
 import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from firstlight.claims.catalogue import THEMES
+from firstlight.claims.ledger import read_entries
 from firstlight.claims.lengths import LENGTHS, Length
 from firstlight.claims.rehearsal import Spent, rehearse
 from firstlight.claims.reproduce import spec_of, studies_of
 from firstlight.claims.study import Study
 from firstlight.core.environment import processor
 from firstlight.core.errors import FirstlightError
+from firstlight.core.files import whole_file
+from firstlight.core.foreign import read_json
 from firstlight.core.parallel import default_jobs
 from firstlight.store import RunSpec, Store
 
@@ -140,6 +146,81 @@ def _further_memory(cfg: Any, base: Spent, pair: tuple[Length, Spent]) -> float:
         return 0.0
     grown = max(spent.memory_bytes - base.memory_bytes, 0.0) / (length.growth(cfg) - 1)
     return grown * (length.ratio(cfg) - 1)
+
+
+# ---------------------------------------------------------------- files
+
+PRICES = "prices.json"
+"""Beside the ledger of the scale."""
+
+
+def record_prices(found: Mapping[str, Price], folder: Path, *, scale: str) -> Path:
+    """Write prices beside the ledger of their scale, keeping those of other studies, and return the file.
+
+    Parameters
+    ----------
+    found : mapping of str to Price
+        By study.
+    folder : Path
+        Of the ledger.
+    scale : str
+        Of the settings that were priced.
+    """
+    path = folder / scale / PRICES
+    rows = {row["study"]: row for row in _recorded(path)} | {name: _row(one) for name, one in found.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = {"processor": processor(), "within": WITHIN, "prices": [rows[name] for name in sorted(rows)]}
+    with whole_file(path) as part:
+        part.write_text(json.dumps(body, indent=1) + "\n")
+    return path
+
+
+def _row(one: Price) -> dict[str, Any]:
+    """A price in digits that mean something; JSON knows no NaN."""
+    row = dataclasses.asdict(one)
+    for name in ("cpu_seconds", "memory_bytes", "rehearsal_seconds"):
+        row[name] = float(f"{row[name]:.2g}") if math.isfinite(row[name]) else None
+    return row
+
+
+def _recorded(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_json(path)["prices"] if path.exists() else []
+    return rows
+
+
+def price_rows(folder: Path, *, scale: str = "night") -> list[tuple[str, ...]]:
+    """Rows of a table: study, CPU hours a seed, memory, hours it took, seeds recorded, remark.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the ledger, with the prices that `firstlight claims prices` recorded there.
+    scale : str, default 'night'
+        Of the settings that were priced.
+    """
+    took: dict[str, tuple[float, int]] = {}
+    for theme in THEMES:
+        for entry in read_entries(folder / scale / f"{theme}.json"):
+            if entry.runs:
+                took[entry.study] = (entry.cpu_seconds / len(entry.seeds), len(entry.seeds))
+    rows = []
+    for row in _recorded(folder / scale / PRICES):
+        seconds, seeds = took.get(row["study"], (math.nan, 0))
+        rows.append(
+            (
+                row["study"],
+                _digits(row["cpu_seconds"], 3600, ""),
+                _digits(row["memory_bytes"], 1e9, " GB"),
+                _digits(seconds, 3600, "") if seeds else "",
+                str(seeds),
+                row["problem"] or ("at most: trainings may stop early" if row["stops_early"] else ""),
+            )
+        )
+    return rows
+
+
+def _digits(value: float | None, unit: float, name: str) -> str:
+    return "unknown" if value is None else f"{value / unit:.2g}{name}"
 
 
 # ---------------------------------------------------------------- time left

@@ -217,6 +217,27 @@ def changes(folder: Path = Path("docs/ledger"), *, scale: str = "desk", json: bo
 
 
 @app.command
+def prices(what: str = "all", *, scale: str = "night", record: Path | None = None) -> None:
+    """Rehearse every study of a long scale and print what a seed costs.
+
+    Parameters
+    ----------
+    what
+        A claim, a theme, the beginning of claim ids, or `all`.
+    scale
+        Whose settings are priced.
+    record
+        Ledger folder to write them into, for the table in the documentation.
+    """
+    from firstlight.claims.price import record_prices
+    from firstlight.cli.night import priced
+
+    schedule = priced(what, scale=scale, seed=None, n_seeds=None)
+    if record:
+        print(f"Wrote {record_prices(schedule.prices, record, scale=scale)}.")
+
+
+@app.command
 def page(
     folder: Path = Path("docs/ledger"),
     *,
