@@ -203,7 +203,7 @@ def price_rows(folder: Path, *, scale: str = "night") -> list[tuple[str, ...]]:
         for entry in read_entries(folder / scale / f"{theme}.json"):
             if entry.runs:
                 took[entry.study] = (entry.cpu_seconds / len(entry.seeds), len(entry.seeds))
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for row in _recorded(folder / scale / PRICES):
         seconds, seeds = took.get(row["study"], (math.nan, 0))
         rows.append(
