@@ -18,7 +18,7 @@ from sphinx.util.docutils import SphinxDirective
 from firstlight.claims import THEMES, Claim, Entry, select
 from firstlight.claims.history import revisions
 from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries
-from firstlight.claims.price import PRICES, price_rows
+from firstlight.claims.price import price_file, price_rows
 from firstlight.claims.readings import readings
 from firstlight.claims.scales import contradiction
 from firstlight.report.ledger import estimate_text
@@ -155,7 +155,7 @@ class Prices(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Build the table."""
         folder = _folder(self)
-        self.env.note_dependency(str(folder / "night" / PRICES))
+        self.env.note_dependency(str(price_file(folder, "night")))
         listed = price_rows(folder)
         head = ["study", "CPU hours a seed", "memory", "took", "seeds recorded", "remark"]
         return [_table(head, [[[_text(cell)] for cell in row] for row in listed], (30, 14, 10, 14, 10, 22))]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstlight.claims.catalogue import THEMES
-from firstlight.claims.ledger import read_entries
+from firstlight.claims.catalogue import THEMES, all_claims
+from firstlight.claims.ledger import Entry, entry_not_run, read_entries, record
 from firstlight.claims.lengths import LENGTHS, Length
 from firstlight.claims.rehearsal import Spent, rehearse
 from firstlight.claims.reproduce import spec_of, studies_of
-from firstlight.claims.study import Study
+from firstlight.claims.study import STUDIES, Study
 from firstlight.core.environment import processor
 from firstlight.core.errors import FirstlightError
 from firstlight.core.files import whole_file
@@ -150,12 +150,16 @@ def _further_memory(cfg: Any, base: Spent, pair: tuple[Length, Spent]) -> float:
 
 # ---------------------------------------------------------------- files
 
-PRICES = "prices.json"
-"""Beside the ledger of the scale."""
+
+def price_file(folder: Path, scale: str) -> Path:
+    """Where the prices of a scale are kept in the folder of the ledger."""
+    return folder / f"{scale}-prices.json"
 
 
 def record_prices(found: Mapping[str, Price], folder: Path, *, scale: str) -> Path:
     """Write prices beside the ledger of their scale, keeping those of other studies, and return the file.
+
+    Claims whose study has a price and no run in that ledger are entered as not run, with the price as the reason.
 
     Parameters
     ----------
@@ -166,13 +170,29 @@ def record_prices(found: Mapping[str, Price], folder: Path, *, scale: str) -> Pa
     scale : str
         Of the settings that were priced.
     """
-    path = folder / scale / PRICES
+    path = price_file(folder, scale)
     rows = {row["study"]: row for row in _recorded(path)} | {name: _row(one) for name, one in found.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     body = {"processor": processor(), "within": WITHIN, "prices": [rows[name] for name in sorted(rows)]}
     with whole_file(path) as part:
         part.write_text(json.dumps(body, indent=1) + "\n")
+    record(_not_run(found, folder, scale), folder)
     return path
+
+
+def _not_run(found: Mapping[str, Price], folder: Path, scale: str) -> list[Entry]:
+    """Entries of claims that were priced and have not run."""
+    ran = {e.claim for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json") if e.runs}
+    entries = []
+    for name, one in found.items():
+        cost = f"priced at {one.cpu_seconds / 3600:.2g} CPU hours and {one.memory_bytes / 1e9:.2g} GB a seed"
+        reason = one.problem or cost
+        for claim in STUDIES[name].claims():
+            if claim not in ran:
+                entries.append(
+                    entry_not_run(all_claims()[claim], scale=scale, reason=reason, study=STUDIES[name])
+                )
+    return entries
 
 
 def _row(one: Price) -> dict[str, Any]:
@@ -204,7 +224,7 @@ def price_rows(folder: Path, *, scale: str = "night") -> list[tuple[str, ...]]:
             if entry.runs:
                 took[entry.study] = (entry.cpu_seconds / len(entry.seeds), len(entry.seeds))
     rows: list[tuple[str, ...]] = []
-    for row in _recorded(folder / scale / PRICES):
+    for row in _recorded(price_file(folder, scale)):
         seconds, seeds = took.get(row["study"], (math.nan, 0))
         rows.append(
             (
