@@ -26,7 +26,7 @@ class TangentFeatures(nn.Module):
     r"""The linear model :math:`f(w_0, x) + J(x)\,u` on a fixed set of images; made by :func:`tangent_features`.
 
     Called with the numbers of images, a column of integers, in place of the images themselves. A step of SGD then
-    costs two products with stored derivatives: about a fifth of a step through the network with LeNet.
+    costs two products with stored derivatives: about a third of a step through the linearised LeNet.
 
     Parameters
     ----------
