@@ -2,7 +2,8 @@
 
 ``{ledger} theme`` lists the claims of a theme, with ``:topics:`` (of claims.yaml) only some of them;
 ``{readings} theme`` says what their verdicts come to, topic by topic;
-``{verdicts}`` counts the verdicts of every theme; ``{rule-changes}`` lists every rule that changed.
+``{verdicts}`` counts the verdicts of every theme; ``{rule-changes}`` lists every rule that changed;
+``{prices}`` lists what every study costs at night scale, and what those that ran took.
 """
 
 from pathlib import Path
@@ -17,7 +18,9 @@ from sphinx.util.docutils import SphinxDirective
 from firstlight.claims import THEMES, Claim, Entry, select
 from firstlight.claims.history import revisions
 from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries
+from firstlight.claims.price import price_file, price_rows
 from firstlight.claims.readings import readings
+from firstlight.claims.scales import contradiction
 from firstlight.report.ledger import estimate_text
 
 SHOWN = ("desk", "night")
@@ -61,11 +64,27 @@ class LedgerTable(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Build the table, and show the figures of its studies below."""
         rows = _rows(self)
+        scales = [s for s in SHOWN if any(e.scale == s for _, entries in rows for e in entries)] or ["desk"]
         shown = [
-            [_claim(claim), _numbers(entries), _null(entries), _verdict(entries)] for claim, entries in rows
+            [
+                _claim(claim),
+                [_text(claim.reported_text, "ledger-number")],
+                *(_numbers(entries, scale) for scale in scales),
+                _null(entries),
+                _verdict(entries),
+            ]
+            for claim, entries in rows
         ]
         words = f"{len(rows)} claims: {in_words(counts(entries[0] for _, entries in rows))}."
-        table = _table(["claim", "measured here", "null, control", "verdicts"], shown, (42, 26, 20, 12))
+        head = [
+            "claim",
+            "reported",
+            *(f"measured here, {scale}" for scale in scales),
+            "null, control",
+            "verdicts",
+        ]
+        widths = (32, 12, *(28 // len(scales) + 4 for _ in scales), 16, 12)
+        table = _table(head, shown, widths)
         return [nodes.paragraph(words, words), table, *_figures(_folder(self), rows)]
 
 
@@ -130,6 +149,18 @@ class RuleChanges(SphinxDirective):
         return [_table(["claim and old rule", "before", "now", "why"], rows, (34, 12, 28, 26))]
 
 
+class Prices(SphinxDirective):
+    """What a seed of every study costs at night scale, beside what it took."""
+
+    def run(self) -> list[nodes.Node]:
+        """Build the table."""
+        folder = _folder(self)
+        self.env.note_dependency(str(price_file(folder, "night")))
+        listed = price_rows(folder)
+        head = ["study", "CPU hours a seed", "memory", "took", "seeds recorded", "remark"]
+        return [_table(head, [[[_text(cell)] for cell in row] for row in listed], (30, 14, 10, 14, 10, 22))]
+
+
 def _rows(directive: SphinxDirective) -> list[tuple[Claim, list[Entry]]]:
     """Claims that a directive asks for, with their entries."""
     theme = directive.arguments[0]
@@ -155,7 +186,7 @@ def _folder(directive: SphinxDirective) -> Path:
 
 
 def _claim(claim: Claim) -> list[nodes.Node]:
-    source = f"{claim.paper}, {claim.source}. Reported: {claim.reported_text}."
+    source = f"{claim.paper}, {claim.source}."
     errata = [_errata(claim.errata)] if claim.errata else []
     return [
         nodes.paragraph("", "", nodes.literal(claim.id, claim.id)),
@@ -177,10 +208,12 @@ def _errata(numbers: tuple[str, ...]) -> nodes.paragraph:
     return line
 
 
-def _numbers(entries: list[Entry]) -> list[nodes.Node]:
+def _numbers(entries: list[Entry], scale: str) -> list[nodes.Node]:
+    """What was measured at one scale."""
     return [
-        _text(f"{_scale(entry, entries)}{name}: {estimate_text(row)}", "ledger-number")
+        _text(f"{name}: {estimate_text(row)}", "ledger-number")
         for entry in entries
+        if entry.scale == scale
         for name, row in entry.measured.items()
     ]
 
@@ -208,16 +241,19 @@ def _verdict(entries: list[Entry]) -> list[nodes.Node]:
             shown.append(_text(NULL_WORDS[entry.null_verdict], "ledger-source"))
         words = (entry.reason, entry.note, f"Stale: {entry.stale}" if entry.stale else "")
         shown += [_text(text, "ledger-source") for text in words if text]
+    if len(entries) > 1 and (words_of_both := contradiction(entries[0], entries[-1])):
+        shown.append(_text(f"The scales differ. {words_of_both}", "ledger-source"))
     return shown
 
 
 def _figures(folder: Path, rows: list[tuple[Claim, list[Entry]]]) -> list[nodes.Node]:
     """Committed figures of the studies, one each, folded away."""
     shown: list[nodes.Node] = []
-    for entry in {e.study: e for _, entries in rows for e in entries if e.study}.values():
-        path = figure_file(folder, entry.scale, entry.study)
+    for study, scale in {(e.study, e.scale): None for _, entries in rows for e in entries if e.study}:
+        path = figure_file(folder, scale, study)
         if path.exists():
-            text = f"<details><summary>Figure of {entry.study}</summary>{path.read_text()}</details>"
+            named = study if scale == "desk" else f"{study}, {scale} scale"
+            text = f"<details><summary>Figure of {named}</summary>{path.read_text()}</details>"
             shown.append(nodes.raw("", text, format="html"))
     return shown
 
@@ -243,4 +279,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("readings", Readings)
     app.add_directive("verdicts", Verdicts)
     app.add_directive("rule-changes", RuleChanges)
+    app.add_directive("prices", Prices)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

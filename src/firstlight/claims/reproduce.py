@@ -3,22 +3,32 @@
 import dataclasses
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from firstlight.claims.catalogue import Claim, all_claims, select
 from firstlight.claims.evidence import Evidence
+from firstlight.claims.kept import KeptOutcomes
 from firstlight.claims.ledger import Entry, entry_not_run, entry_of
 from firstlight.claims.rules import INCONCLUSIVE, judge
 from firstlight.claims.study import ABSENT, SCALES, Study, study_of
 from firstlight.core.devices import DeviceLike, on_given_device
 from firstlight.core.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem, unknown_name
+from firstlight.core.parallel import keeping
 from firstlight.figures import Figure
 from firstlight.store import Run, RunSpec, Store
 
 Listener = Callable[[str, int, int], None]
+LONG = ("night", "paper")
+"""Scales at which one seed may take hours."""
+
 MOST_SEEDS = 30
 """Where adding seeds ends even if the budget has not: an interval shrinks no further than its root."""
+
+
+NO_NIGHT = "it has no night settings; `--scale desk` is what two cores give"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,16 +53,38 @@ class Outcome:
 
 
 def run_study(study: type[Study], *, scale: str, store: Store, seed: int | None = None) -> Run:
-    """Fetch or do one study for one seed. Its name covers its settings and all code that it reaches."""
+    """Fetch or do one study for one seed. Its name covers its settings and all code that it reaches.
+
+    At the long scales the tasks of a study are kept as they finish, so that a run that was killed goes on with the
+    next of them.
+    """
     cfg = study.config(scale, seed=seed)
-    spec = RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(cfg), code=study.code())
-    return store.fetch_or_run(spec, lambda scratch: dict(study.run(cfg)))
+
+    def compute(scratch: Path) -> dict[str, Any]:
+        with keeping(KeptOutcomes(scratch)) if scale in LONG else nullcontext():
+            return dict(study.run(cfg))
+
+    return store.fetch_or_run(spec_of(study, scale=scale, seed=seed), compute)
 
 
-def run_seeds(study: type[Study], seeds: Iterable[int], *, scale: str, store: Store) -> Outcome:
+def spec_of(study: type[Study], *, scale: str, seed: int | None) -> RunSpec:
+    """What decides the result of one seed of a study."""
+    cfg = study.config(scale, seed=seed)
+    return RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(cfg), code=study.code())
+
+
+def run_seeds(
+    study: type[Study],
+    seeds: Iterable[int],
+    *,
+    scale: str,
+    store: Store,
+    before: Callable[[str, int], None] = lambda name, seed: None,
+) -> Outcome:
     """Run a study for several seeds; data that cannot be had, or a divergence, ends it with the reason."""
     runs: dict[int, Run] = {}
     for seed in seeds:
+        before(study.name, seed)
         try:
             runs[seed] = run_study(study, scale=scale, store=store, seed=seed)
         except (DataUnavailable, Diverged) as problem:
@@ -70,6 +102,7 @@ def reproduce(
     n_seeds: int | None = None,
     budget: float = 0.0,
     listen: Listener = lambda name, index, total: None,
+    before: Callable[[str, int], None] = lambda name, seed: None,
     device: DeviceLike | None = None,
 ) -> list[Entry]:
     """Judge every claim that `what` names.
@@ -93,21 +126,33 @@ def reproduce(
     device : str or torch.device, optional
         Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
         on the CPU.
+    before : callable
+        Told the name of the study before each of its seeds, and the seed.
+
+    Notes
+    -----
+    At night scale only studies with settings for it run: the others are the same at desk scale.
     """
-    if scale not in SCALES:
-        raise unknown_name("scale", scale, SCALES)
     store = store or Store()
     claims = select(what)
-    studies = {s.name: s for c in claims if (s := study_of(c.id))}
+    studies = studies_of(what, scale=scale)
     outcomes: dict[str, Outcome] = {}
     for index, (name, study) in enumerate(studies.items()):
         listen(name, index, len(studies))
         seeds = study.seeds(scale, first=seed, count=n_seeds)
-        outcomes[name] = run_seeds(study, seeds, scale=scale, store=store)
+        outcomes[name] = run_seeds(study, seeds, scale=scale, store=store, before=before)
     ends = time.monotonic() + budget
     for name, study in studies.items():
         outcomes[name] = _until_decided(study, outcomes[name], claims, scale=scale, store=store, ends=ends)
     return [_entry(claim, outcomes, scale) for claim in claims]
+
+
+def studies_of(what: str, *, scale: str) -> dict[str, type[Study]]:
+    """Studies that judge what `what` names, by name; at night scale only those with settings for it."""
+    if scale not in SCALES:
+        raise unknown_name("scale", scale, SCALES)
+    named = {s.name: s for claim in select(what) if (s := study_of(claim.id))}
+    return {name: s for name, s in named.items() if scale != "night" or scale in s.scales}
 
 
 def _until_decided(
@@ -134,6 +179,8 @@ def _entry(claim: Claim, outcomes: dict[str, Outcome], scale: str) -> Entry:
         return entry_not_run(
             claim, scale=scale, reason=ABSENT.get(claim.id, "no study judges this claim yet")
         )
+    if study.name not in outcomes:
+        return entry_not_run(claim, scale=scale, reason=NO_NIGHT, study=study)
     outcome = outcomes[study.name]
     if outcome.problem:
         return entry_not_run(claim, scale=scale, reason=outcome.problem, study=study)

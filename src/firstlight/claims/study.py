@@ -17,6 +17,9 @@ from firstlight.figures import Figure
 SCALES = ("smoke", "desk", "night", "paper")
 """From seconds to the published setting."""
 
+NIGHT_SEEDS = 3
+"""Seeds of a study at night scale, unless it has fewer: a seed may take an hour."""
+
 
 class Study:
     """Base of all studies.
@@ -74,9 +77,10 @@ class Study:
 
     @classmethod
     def seeds(cls, scale: str, *, first: int | None = None, count: int | None = None) -> tuple[int, ...]:
-        """Seeds to run at a scale: one at smoke, `n_seeds` elsewhere, unless `count` says otherwise."""
+        """Seeds to run at a scale: one at smoke, three at night, `n_seeds` elsewhere, unless `count` says otherwise."""
         start = cls.config(scale).seed if first is None else first
-        wanted = count or (1 if scale == "smoke" else cls.n_seeds)
+        usual = {"smoke": 1, "night": min(NIGHT_SEEDS, cls.n_seeds)}
+        wanted = count or usual.get(scale, cls.n_seeds)
         return tuple(range(start, start + wanted))
 
     @classmethod

@@ -241,6 +241,27 @@ def changes(folder: Path = Path("docs/ledger"), *, scale: str = "desk", json: bo
 
 
 @app.command
+def prices(what: str = "all", *, scale: str = "night", record: Path | None = None) -> None:
+    """Rehearse every study of a long scale and print what a seed costs.
+
+    Parameters
+    ----------
+    what
+        A claim, a theme, the beginning of claim ids, or `all`.
+    scale
+        Whose settings are priced.
+    record
+        Ledger folder to write them into, for the table in the documentation.
+    """
+    from firstlight.claims.price import record_prices
+    from firstlight.cli.night import priced
+
+    schedule = priced(what, scale=scale, seed=None, n_seeds=None)
+    if record:
+        print(f"Wrote {record_prices(schedule.prices, record, scale=scale)}.")
+
+
+@app.command
 def page(
     folder: Path = Path("docs/ledger"),
     *,
@@ -297,6 +318,7 @@ def reproduce(
     static: bool = False,
     json: bool = False,
     seed: int | None = None,
+    price: bool = False,
     cluster: Cluster = None,
     device: Device = "auto",
 ) -> None:
@@ -322,13 +344,16 @@ def reproduce(
         Print the ledger as JSON.
     seed
         First seed of every study, instead of its own.
+    price
+        Only say what it would cost, measured by short rehearsals. At night scale this comes first in any case.
     """
     import sys
     from dataclasses import asdict
 
     from firstlight.claims import record as write
     from firstlight.claims import reproduce as judge
-    from firstlight.claims.reproduce import study_figures
+    from firstlight.claims.reproduce import LONG, study_figures
+    from firstlight.cli.night import left_of, priced
     from firstlight.cli.output import print_json, seconds_of
     from firstlight.core.devices import choose_device, computing_on
     from firstlight.estimators.spread import kernels_on_cluster
@@ -341,8 +366,13 @@ def reproduce(
     def announce(name: str, index: int, total: int) -> None:
         print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
 
-    with computing_on(place), kernels_on_cluster(cluster):
-        entries = judge(what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce)
+    schedule = priced(what, scale=scale, seed=seed, n_seeds=seeds) if price or scale in LONG else None
+    if price:
+        return
+    with computing_on(place), kernels_on_cluster(cluster), left_of(schedule, what) as before:
+        entries = judge(
+            what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce, before=before
+        )
     if json:
         print_json([asdict(entry) for entry in entries])
     else:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import joblib
 import torch
@@ -32,6 +32,30 @@ Outcome = TypeVar("Outcome")
 _sink: Callable[[float, str], None] | None = None
 _worker_seconds = 0.0
 _cluster: "Cluster | None" = None
+_kept: "_Calls | None" = None
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """Somewhere to keep the outcomes of finished tasks, so that a killed process need not repeat them."""
+
+    def get(self, key: str) -> tuple[Any, float] | None:
+        """The outcome kept under a key and the CPU seconds it cost, or None."""
+
+    def put(self, key: str, outcome: Any, seconds: float) -> None:
+        """Keep an outcome, or leave it if it cannot be kept."""
+
+
+class _Calls:
+    """Names the tasks of a block by the order of the calls, which the settings and the code decide."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper, self.calls = keeper, 0
+
+    def key(self, label: str) -> str:
+        self.calls += 1
+        words = "".join(letter if letter.isalnum() else "-" for letter in label)
+        return f"{self.calls:03d}-{words}"
 
 
 def cpu_seconds() -> float:
@@ -123,6 +147,9 @@ def finished_tasks(
     show: bool | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield index and outcome of every task as soon as it is done; arguments as for :func:`map_tasks`."""
+    if _kept is not None:
+        yield from _not_kept(_kept, function, tasks, label=label, n_jobs=n_jobs, show=show)
+        return
     watched = is_watched() if show is None else show
     function = _SameDevice.of(function)
     jobs = min(n_jobs or default_jobs(), max(len(tasks), 1))
@@ -150,6 +177,54 @@ class _SameDevice:
     def of(cls, function: Callable[[Task], Outcome]) -> Callable[[Task], Outcome]:
         device = chosen_device()
         return function if device is None or device.type == "cpu" else cls(function, device.type)
+
+
+def _not_kept(
+    kept: _Calls, function: Callable[[Task], Outcome], tasks: Sequence[Task], *, label: str, **options: Any
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield what is kept, then run the rest and keep it. Tasks within these tasks are not kept by themselves."""
+    call = kept.key(label)
+    missing = []
+    for index in range(len(tasks)):
+        found = kept.keeper.get(f"{call}-{index}")
+        if found is None:
+            missing.append(index)
+        else:
+            credit_cpu(found[1])
+            yield index, found[0]
+    start = cpu_seconds()
+    with _without_keeper():
+        for place, outcome in finished_tasks(function, [tasks[i] for i in missing], label=label, **options):
+            kept.keeper.put(f"{call}-{missing[place]}", outcome, cpu_seconds() - start)
+            start = cpu_seconds()
+            yield missing[place], outcome
+
+
+@contextmanager
+def keeping(keeper: Keeper) -> Iterator[None]:
+    """Keep the outcome of every task of the block, and take those that an earlier try left there.
+
+    Parameters
+    ----------
+    keeper : Keeper
+        Must be the same only for the same computation: tasks are known by the order of the calls.
+    """
+    global _kept
+    before, _kept = _kept, _Calls(keeper)
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+@contextmanager
+def _without_keeper() -> Iterator[None]:
+    global _kept
+    before, _kept = _kept, None
+    try:
+        yield
+    finally:
+        _kept = before
 
 
 def _in_processes(

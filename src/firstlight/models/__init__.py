@@ -31,6 +31,7 @@ from firstlight.models.linearized import LinearizedModel, linearize
 from firstlight.models.loading import load_model
 from firstlight.models.pretrained import PRETRAINED, expected_scaling, resnet50_imagenet
 from firstlight.models.spec import ModelSpec
+from firstlight.models.tangent import TangentFeatures, tangent_features
 from firstlight.models.weights import WeightsMismatch, load_weights, save_weights
 
 FAMILIES = (
@@ -41,6 +42,7 @@ __all__ = [
     "PRETRAINED",
     "LinearizedModel",
     "ModelSpec",
+    "TangentFeatures",
     "WeightsMismatch",
     "available",
     "build",
@@ -57,5 +59,6 @@ __all__ = [
     "register_model",
     "resnet50_imagenet",
     "save_weights",
+    "tangent_features",
     "write_identity",
 ]

@@ -8,11 +8,12 @@ from pathlib import Path
 from firstlight.claims import ABSENT, THEMES, Claim, Entry, study_of
 from firstlight.claims.atlas import PAPERS, Plate, plates
 from firstlight.claims.ledger import counts, entry_not_run, figure_file, read_entries
+from firstlight.claims.scales import contradiction
 from firstlight.report.ledger import estimates_text
 from firstlight.report.page import render_with, write_html
 
-SCALES = ("night", "desk")
-"""Ledgers to read, the larger scale first."""
+SCALES = ("desk", "night")
+"""Ledgers to read; what they say of a claim is shown side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +22,36 @@ class Redrawn:
 
     Parameters
     ----------
-    study : str
-        Its name.
+    study, scale : str
+        Its name, and the scale at which it ran.
     address : str
         The SVG as a `data:` address: shown as an image, so that nothing in it can run.
     """
 
     study: str
+    scale: str
     address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimBlock:
+    """A claim at every scale that was recorded, the smallest first; one entry says why, if there is none.
+
+    Parameters
+    ----------
+    entries : tuple of Entry
+        Of one claim.
+    contradiction : str
+        What was different, where the scales do not agree.
+    """
+
+    entries: tuple[Entry, ...]
+    contradiction: str
+
+    @property
+    def first(self) -> Entry:
+        """The entry that is counted."""
+        return self.entries[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +59,19 @@ class PlateBlock:
     """A plate with its claims, verdicts, figures, and the command that makes them."""
 
     plate: Plate
-    entries: tuple[Entry, ...]
+    claims: tuple[ClaimBlock, ...]
     figures: tuple[Redrawn, ...]
     command: str
 
 
 def atlas_blocks(folder: Path) -> dict[str, list[PlateBlock]]:
     """Plates of every paper, with what the ledger in `folder` holds about them."""
-    recorded: dict[str, Entry] = {}
-    for scale in reversed(SCALES):
+    recorded: dict[str, list[Entry]] = {}
+    for scale in SCALES:
         for theme in THEMES:
-            recorded |= {e.claim: e for e in read_entries(folder / scale / f"{theme}.json") if e.runs}
+            for entry in read_entries(folder / scale / f"{theme}.json"):
+                if entry.runs:
+                    recorded.setdefault(entry.claim, []).append(entry)
     blocks: dict[str, list[PlateBlock]] = {paper: [] for paper in PAPERS}
     for plate in plates():
         if plate.claims or plate.name != "Text":
@@ -81,20 +106,27 @@ def write_atlas(folder: Path, path: Path) -> Path:
 
 def _unique(rows: list[PlateBlock]) -> list[Entry]:
     """Each claim once, though several figures may show it."""
-    return list({entry.claim: entry for block in rows for entry in block.entries}.values())
+    return list({claim.first.claim: claim.first for block in rows for claim in block.claims}.values())
 
 
-def _block(plate: Plate, recorded: Mapping[str, Entry], folder: Path) -> PlateBlock:
-    entries = tuple(recorded.get(claim.id) or _not_recorded(claim) for claim in plate.claims)
+def _block(plate: Plate, recorded: Mapping[str, list[Entry]], folder: Path) -> PlateBlock:
+    claims = tuple(_claim(recorded.get(claim.id) or [_not_recorded(claim)]) for claim in plate.claims)
+    shown = {(e.study, e.scale): None for claim in claims for e in claim.entries if e.study}
     figures = []
-    for entry in {e.study: e for e in entries if e.study}.values():
-        path = figure_file(folder, entry.scale, entry.study)
+    for study, scale in shown:
+        path = figure_file(folder, scale, study)
         if path.exists():
             encoded = base64.b64encode(path.read_bytes()).decode()
-            figures.append(Redrawn(study=entry.study, address=f"data:image/svg+xml;base64,{encoded}"))
+            address = f"data:image/svg+xml;base64,{encoded}"
+            figures.append(Redrawn(study=study, scale=scale, address=address))
     ids = [claim.id for claim in plate.claims if study_of(claim.id)]
     command = " && ".join(f"firstlight reproduce {id} --scale desk" for id in ids)
-    return PlateBlock(plate=plate, entries=entries, figures=tuple(figures), command=command)
+    return PlateBlock(plate=plate, claims=claims, figures=tuple(figures), command=command)
+
+
+def _claim(entries: list[Entry]) -> ClaimBlock:
+    words = contradiction(entries[0], entries[-1]) if len(entries) > 1 else ""
+    return ClaimBlock(entries=tuple(entries), contradiction=words)
 
 
 def _not_recorded(claim: Claim) -> Entry:

@@ -48,6 +48,7 @@ class LinearPairs(Study):
     scales = {
         "smoke": Config(pairs=("photos:china/flower",), n_images=200, n_times=5),
         "desk": Config(),
+        "night": Config(n_images=10_000, n_draws=8),
         "paper": Config(n_images=10_000, n_draws=20, n_times=100),
     }
 

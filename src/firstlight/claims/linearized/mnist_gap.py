@@ -73,7 +73,7 @@ class GapOnDigits(Study):
             all_digits=replace(SMOKE.task, n=100), iterations=5,
         ),
         "desk": Config(),
-        "night": Config(plan=NIGHT, widths=(0.25, 1)),  # 1 CPU hour a seed; x2 would add 1.5, x4 about 5
+        "night": Config(plan=NIGHT, widths=(0.25, 1)),
         "paper": Config(plan=PAPER, widths=PUBLISHED_WIDTHS),
     }  # fmt: skip
 

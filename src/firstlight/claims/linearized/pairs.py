@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from firstlight.core.errors import Diverged
 from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
-from firstlight.models import ModelSpec, linearize, parameter_count
+from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_count
+from firstlight.models.tangent import TangentFeatures, tangent_features
 from firstlight.store import RunSpec, Store
 from firstlight.training import Recipe, predictions, train
 
@@ -49,6 +51,39 @@ class Plan:
     def dtype(self) -> torch.dtype:
         """Of all numbers."""
         return torch.float64 if self.double else torch.float32
+
+    def epochs_of(self, kind: str) -> int:
+        """Epochs that one of the two models is trained for."""
+        return self.epochs
+
+    def searching(self) -> "Plan":
+        """The plan of the search, which is the same for all seeds."""
+        return dataclasses.replace(self, seed=self.search_seed, epochs=self.search_epochs, solve=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongPlan(Plan):
+    """A pair on all images: the linearisation keeps its derivatives, and the network may train for fewer epochs.
+
+    The linear model is trained by the same SGD on the same minibatches; only the products with J are formed from
+    derivatives that were computed once, those by filters in half precision.
+    """
+
+    network_epochs: int = 20
+
+    def epochs_of(self, kind: str) -> int:
+        """Epochs that one of the two models is trained for."""
+        return self.network_epochs if kind == "network" else self.epochs
+
+    def searching(self) -> "LongPlan":
+        """The plan of the search, which gives both models the same number of epochs."""
+        return dataclasses.replace(
+            self,
+            seed=self.search_seed,
+            epochs=self.search_epochs,
+            network_epochs=self.search_epochs,
+            solve=False,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,12 +126,15 @@ def run_pairs(plans: Sequence[Plan], *, label: str) -> list[Pair]:
     return map_tasks(_stored, list(plans), label=label)
 
 
-def pair(plan: Plan) -> Pair:
-    """Train both models with the settings that suit them, and solve the linear one if wanted."""
+def pair(plan: Plan, scratch: Path | None = None) -> Pair:
+    """Train both models with the settings that suit them, and solve the linear one if wanted.
+
+    Checkpoints lie in `scratch`: a pair that was killed goes on where it was.
+    """
     parts = parts_of(plan.task, seed=plan.seed)
     outputs = parts[0].targets.shape[1]
     rankings = {kind: ranking(plan, kind) for kind in KINDS}
-    network, linearised = (scores(plan, kind, parts, rankings[kind]) for kind in KINDS)
+    network, linearised = (scores(plan, kind, parts, rankings[kind], scratch) for kind in KINDS)
     model = initial_model(plan, "network", parts[0], plan.seed)
     solution = solved(model, *parts) if plan.solve else None
     return Pair(
@@ -120,11 +158,15 @@ def initial_model(plan: Plan, kind: str, part: Part, seed: int) -> nn.Module:
     return (linearize(spec(seed)) if kind == "linearised" else spec(seed)).to(plan.dtype)
 
 
-def scores(plan: Plan, kind: str, parts: Sequence[Part], settings: Sequence[Setting]) -> Scores:
+def scores(
+    plan: Plan, kind: str, parts: Sequence[Part], settings: Sequence[Setting], scratch: Path | None = None
+) -> Scores:
     """Training and test accuracy with the first setting that does not diverge."""
     for rank, setting in enumerate(settings):
         try:
-            model = trained(plan, kind, parts[0], setting, seed=plan.seed, epochs=plan.epochs)
+            model = trained(
+                plan, kind, parts[0], setting, seed=plan.seed, epochs=plan.epochs_of(kind), scratch=scratch
+            )
         except Diverged:
             if rank + 1 == len(settings):
                 raise
@@ -133,7 +175,16 @@ def scores(plan: Plan, kind: str, parts: Sequence[Part], settings: Sequence[Sett
     raise ValueError("`settings` must not be empty")
 
 
-def trained(plan: Plan, kind: str, part: Part, setting: Setting, *, seed: int, epochs: int) -> nn.Module:
+def trained(
+    plan: Plan,
+    kind: str,
+    part: Part,
+    setting: Setting,
+    *,
+    seed: int,
+    epochs: int,
+    scratch: Path | None = None,
+) -> nn.Module:
     """One model after SGD; a loss that blew up raises."""
     model = initial_model(plan, kind, part, seed)
     recipe = Recipe(
@@ -147,10 +198,31 @@ def trained(plan: Plan, kind: str, part: Part, setting: Setting, *, seed: int, e
         seed=seed,
     )
     same = part.to(plan.dtype)
-    last = float(train(model, same.x, same.targets, recipe, show=False, fused=True).loss[-1])
-    if last > BLOWN_UP:
+    checkpoint = scratch and scratch / f"{kind} {setting[0]:g} {setting[1]:g}.safetensors"
+    if isinstance(plan, LongPlan) and isinstance(model, LinearizedModel):
+        fixed = _derivatives(plan, same, seed)
+        fixed.reset()
+        numbers = torch.arange(len(same.x))[:, None]
+        history = train(fixed, numbers, same.targets, recipe, checkpoint=checkpoint, show=False, fused=True)
+        model.displace(fixed.weights())
+    else:
+        history = train(model, same.x, same.targets, recipe, checkpoint=checkpoint, show=False, fused=True)
+    if (last := float(history.loss[-1])) > BLOWN_UP:
         raise Diverged(f"The loss grew to {last:.3g} at the rate {setting[0]:g}. Lower the rates.")
     return model
+
+
+_last: list[tuple[Plan, TangentFeatures]] = []
+
+
+def _derivatives(plan: Plan, part: Part, seed: int) -> TangentFeatures:
+    """Derivatives of the initial network on all training images; the last are kept, for the next rate."""
+    what = Plan(task=plan.task, model=plan.model, width=plan.width, double=plan.double, seed=seed)
+    if not _last or _last[0][0] != what:
+        _last.clear()  # gigabytes: free them before the next are made
+        network = initial_model(plan, "network", part, seed).eval()
+        _last.append((what, tangent_features(network, part.x, kept_as=torch.float16)))
+    return _last[0][1]
 
 
 # ---------------------------------------------------------------- search
@@ -160,8 +232,8 @@ def ranking(plan: Plan, kind: str) -> list[Setting]:
     """Settings by squared error on validation images, best first; searched once for all seeds."""
     if len(plan.rates) == len(plan.decays) == 1:
         return [(plan.rates[0], plan.decays[0])]
-    same = dataclasses.replace(plan, seed=plan.search_seed, epochs=plan.search_epochs, solve=False)
-    kept: list[Setting] = _kept(f"search for {kind}", same, lambda: search(same, kind))
+    same = plan.searching()
+    kept: list[Setting] = _kept(f"search for {kind}", same, lambda scratch: search(same, kind))
     return kept
 
 
@@ -171,7 +243,7 @@ def search(plan: Plan, kind: str) -> list[Setting]:
 
     def error(setting: Setting) -> float:
         try:
-            model = trained(plan, kind, parts[0], setting, seed=plan.seed, epochs=plan.epochs)
+            model = trained(plan, kind, parts[0], setting, seed=plan.seed, epochs=plan.epochs_of(kind))
         except Diverged:
             return math.inf
         squared = parts[1].error(predictions(model, parts[1].x.to(plan.dtype)))
@@ -191,13 +263,13 @@ def _accuracy(model: nn.Module, part: Part, plan: Plan) -> float:
 
 
 def _stored(plan: Plan) -> Pair:
-    kept: Pair = _kept("pair", plan, lambda: pair(plan))
+    kept: Pair = _kept("pair", plan, lambda scratch: pair(plan, scratch))
     return kept
 
 
-def _kept(what: str, plan: Plan, make: Callable[[], Any]) -> Any:
+def _kept(what: str, plan: Plan, make: Callable[[Path], Any]) -> Any:
     """Fetch from the store, or make and keep."""
     spec = RunSpec(
         what=f"linearized {what}", config=dataclasses.asdict(plan), code=code_fingerprint(__name__)
     )
-    return Store().fetch_or_run(spec, lambda scratch: make()).result
+    return Store().fetch_or_run(spec, make).result
