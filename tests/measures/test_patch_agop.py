@@ -447,10 +447,9 @@ def test_layers_with_many_positions_get_random_combinations_and_the_others_all_o
     assert (found.n_passes, found.n_fewer, found.is_exact) == (12, few, False)
     assert found.method == "16 outputs by 12 combinations (as few as 2 for layers with many positions)"
     generator = generator_from("output signs", 3)
-    signs = [torch.randint(2, (1, 16), generator=generator).double() * 2 - 1 for _ in range(4 + few)]
-    # 117 positions are twice too few for 6 rows and two combinations; the linear layers have one position
-    drawn = {"2": torch.cat(signs[:4]) / 4**0.5, "0": torch.cat(signs[4:]) / few**0.5}
-    drawn["10"] = drawn["0"]
+    signs = [torch.randint(2, (1, 16), generator=generator).double() * 2 - 1 for _ in range(8 + few)]
+    # 154 positions for 3 rows need eight combinations, 117 for 6 rows all outputs, and so do linear layers
+    drawn = {"10": torch.cat(signs[:8]) / 8**0.5, "0": torch.cat(signs[8:]) / few**0.5}
     for layer in found.layers:
         rows = drawn.get(layer.name, torch.eye(16, dtype=torch.float64))
         expected = reference.agop(model, layer.name, x, lambda result, rows=rows: result @ rows.T)

@@ -40,7 +40,7 @@ def thrift(
 
     Q of a layer with r rows is a sum of m outer products, m = images x positions x passes. Its noise lowers a
     correlation by about r / m times a number below one, and vanishes beside the standard error over images once
-    m is at least 64 r. Where a layer has many positions, few passes give that many: at least two and an eighth of
+    m is at least 256 r. Where a layer has many positions, few passes give that many: at least two and an eighth of
     the usual number, or twice or four times as many.
 
     Parameters
