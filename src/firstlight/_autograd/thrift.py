@@ -8,9 +8,8 @@ import torch
 from firstlight._autograd.layers import AppliedLayer
 from firstlight._autograd.model_outputs import N_EXACT, N_LEADING, N_RANDOM, Directions
 
-SAMPLES = (
-    64  # gradients per row of Q: with fewer, their noise lowers correlations by more than a standard error
-)
+# gradients per row of Q: 64 lowered correlations of a ResNet-50 by 0.01, up to four standard errors
+SAMPLES = 256
 
 
 @dataclass(frozen=True)
