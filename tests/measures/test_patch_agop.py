@@ -441,6 +441,20 @@ def hourglass(outputs=16):
     )  # fmt: skip
 
 
+@pytest.fixture
+def every_pass_counts(monkeypatch):
+    """Let fewer passes be worth it for the smallest networks."""
+    monkeypatch.setattr("firstlight._autograd.thrift.WORTH", 0)
+
+
+def test_small_networks_have_all_their_passes():
+    model = seeded(lambda: nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(40, 16)))
+    small = patch_agop(model, images(), output_sum="thrifty")
+    assert small.n_fewer == 0
+    assert small.is_exact
+
+
+@pytest.mark.usefixtures("every_pass_counts")
 def test_layers_with_many_positions_get_random_combinations_and_the_others_all_outputs():
     model, x, few = hourglass(), images(1, shape=(3, 20, 27)), 2
     found = patch_agop(model, x, output_sum="thrifty", seed=3)
@@ -456,6 +470,7 @@ def test_layers_with_many_positions_get_random_combinations_and_the_others_all_o
         assert (layer.agop - expected).abs().max() <= TOLERANCE * expected.abs().max(), layer.name
 
 
+@pytest.mark.usefixtures("every_pass_counts")
 def test_fewer_combinations_are_unbiased():
     model, x = hourglass(), images(2, shape=(3, 20, 27))
     exact = patch_agop(model, x, output_sum="exact")["0"].agop
@@ -467,6 +482,7 @@ def test_fewer_combinations_are_unbiased():
 @pytest.mark.parametrize(
     ("model", "shape"), [(hourglass(), (3, 4, 5)), (hourglass(outputs=2), (3, 20, 27)), (wide(), (3, 7, 6))]
 )
+@pytest.mark.usefixtures("every_pass_counts")
 def test_nothing_is_saved_where_positions_or_outputs_are_few(model, shape):
     names = [name for name in ("0", "2", "6") if not isinstance(model[int(name)], nn.AdaptiveAvgPool2d)]
     x = images(1, shape=shape)
@@ -477,6 +493,7 @@ def test_nothing_is_saved_where_positions_or_outputs_are_few(model, shape):
         assert torch.equal(one.parts, other.parts)
 
 
+@pytest.mark.usefixtures("every_pass_counts")
 def test_images_of_unknown_number_get_all_passes():
     model, x = hourglass(), images(2, shape=(3, 20, 27))
     assert patch_agop(model, iter([x]), output_sum="thrifty").n_fewer == 0

@@ -11,6 +11,8 @@ from firstlight._autograd.model_outputs import N_EXACT, N_LEADING, N_RANDOM, Dir
 # gradients per row of Q: 64 lowered correlations of a ResNet-50 by 0.01, up to four standard errors
 SAMPLES = 256
 
+WORTH = 1_000_000_000  # gradients: below, all passes take a few seconds, and nothing need be estimated
+
 
 @dataclass(frozen=True)
 class Thrift:
@@ -54,8 +56,10 @@ def thrift(
     Returns
     -------
     tuple of Thrift
-        Most passes first; layers that need the usual number are in none of them.
+        Most passes first; layers that need the usual number are in none of them. Empty if all passes are cheap.
     """
+    if n_images * n_outputs * sum(elements[name] for name in layers) < WORTH:
+        return ()
     usual = n_outputs if n_outputs <= N_EXACT else N_LEADING + N_RANDOM
     few = max(2, usual // 8)
     steps = [few * factor for factor in (1, 2, 4) if few * factor < usual]
