@@ -12,7 +12,6 @@ from pathlib import Path
 from firstlight.core.errors import InvalidInput
 from firstlight.core.version import NUMERICS, __version__
 
-
 PATIENCE = 300
 """Seconds to wait for git: a run of low priority on a busy machine must not lose its commit."""
 
