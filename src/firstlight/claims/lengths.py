@@ -120,15 +120,15 @@ LENGTHS: dict[str, tuple[Length, ...]] = {
         Length(names=("cnn_epochs",), short=1, groups=(1,)),
     ),
     "linearized/harder_tasks": (
-        Length(names=("plan.epochs", "hard.epochs", "photographs.epochs"), short=1),
+        Length(names=("plan.epochs", "hard.epochs", "photographs.epochs"), short=4),
         Length(
             names=("plan.network_epochs", "hard.network_epochs", "photographs.network_epochs"),
-            short=1,
+            short=2,
             groups=(1,),
         ),
         Length(
             names=("plan.task.n", "hard.task.n", "photographs.task.n"),
-            short=500,
+            short=1500,
             groups=(0, 1),
             fills_memory=True,
         ),
@@ -136,9 +136,9 @@ LENGTHS: dict[str, tuple[Length, ...]] = {
         Length(names=("few.task.n",), short=50, power=3, groups=(3,)),
     ),
     "linearized/mnist_gap": (
-        Length(names=("plan.epochs",), short=1),
-        Length(names=("plan.network_epochs",), short=1, groups=(1,)),
-        Length(names=("plan.task.n",), short=500, groups=(0, 1), fills_memory=True),
+        Length(names=("plan.epochs",), short=8),
+        Length(names=("plan.network_epochs",), short=4, groups=(1,)),
+        Length(names=("plan.task.n",), short=2000, groups=(0, 1), fills_memory=True),
         Length(names=("iterations",), short=5, groups=(2,)),
         Length(names=("few.task.n",), short=50, power=3, groups=(3,)),
     ),

@@ -22,10 +22,13 @@ from firstlight.core.foreign import read_json
 from firstlight.core.parallel import default_jobs
 from firstlight.store import RunSpec, Store
 
-WITHIN = 2.0
-"""Factor by which a price may be wrong either way; what the recorded night runs took is in docs/night.md."""
+NOISE = 0.05
+"""Least relative error of a measured time: what two equal runs differ by may be less by luck."""
 
-MODEL = 1
+BEYOND = 1.5
+"""Factor by which costs may depart from the model either way, on top of errors of measurement."""
+
+MODEL = 2
 """Version of the cost model, which stored prices are named by."""
 
 
@@ -39,6 +42,9 @@ class Price:
         Its name.
     cpu_seconds : float
         Of one seed on one thread; NaN if it could not be rehearsed.
+    low_seconds, high_seconds : float
+        Where it lies if the times of the rehearsals are wrong by as much as two equal ones differ, and the model by
+        a factor of `BEYOND`.
     memory_bytes : float
         At its peak, in each process.
     rehearsal_seconds : float
@@ -51,6 +57,8 @@ class Price:
 
     study: str
     cpu_seconds: float = math.nan
+    low_seconds: float = math.nan
+    high_seconds: float = math.nan
     memory_bytes: float = math.nan
     rehearsal_seconds: float = 0.0
     stops_early: bool = False
@@ -95,35 +103,46 @@ def price(study: type[Study], *, scale: str, store: Store) -> Price:
 
 
 def _priced(study: type[Study], scale: str, lengths: Iterable[Length]) -> Price:
-    """Rehearse at the shortest settings, and once more with each length doubled."""
+    """Rehearse at the shortest settings, once more with each length doubled, and at the shortest again."""
     cfg = study.config(scale)
     cut = [length for length in lengths if length.ratio(cfg) > 1]
     short = {name: value for length in cut for name, value in length.at(cfg, 1).items()}
     base = rehearse(study, scale=scale, settings=short)
     doubled = [rehearse(study, scale=scale, settings={**short, **length.at(cfg, 2)}) for length in cut]
+    again = rehearse(study, scale=scale, settings=short)
+    mean = (base.cpu_seconds + again.cpu_seconds) / 2
+    noise = max(abs(base.cpu_seconds - again.cpu_seconds) / mean, NOISE)
+    pairs = list(zip(cut, doubled, strict=True))
+    times = [(length, spent.cpu_seconds / mean) for length, spent in pairs]
+    low, cost, high = (mean * extrapolated(cfg, [(i, t + e * noise) for i, t in times]) for e in (-1, 0, 1))
     return Price(
         study=study.name,
-        cpu_seconds=extrapolated(cfg, base, list(zip(cut, doubled, strict=True))),
-        memory_bytes=base.memory_bytes
-        + sum(_further_memory(cfg, base, pair) for pair in zip(cut, doubled, strict=True)),
-        rehearsal_seconds=base.cpu_seconds + sum(one.cpu_seconds for one in doubled),
+        cpu_seconds=cost,
+        low_seconds=low / BEYOND,
+        high_seconds=high * BEYOND,
+        memory_bytes=base.memory_bytes + sum(_further_memory(cfg, base, pair) for pair in pairs),
+        rehearsal_seconds=2 * mean + sum(one.cpu_seconds for one in doubled),
         stops_early=getattr(getattr(cfg, "base", None), "stop_below", None) is not None,
     )
 
 
-def extrapolated(cfg: Any, base: Spent, doubled: list[tuple[Length, Spent]]) -> float:
-    r"""CPU time at full length.
+def extrapolated(cfg: Any, doubled: list[tuple[Length, float]]) -> float:
+    r"""How many times the shortest run costs at full length.
 
-    .. math:: c = c_0 \Big(1 - \sum_g s_g + \sum_g s_g \prod_{i \in g} (1 + \varphi_i x_i)\Big)
+    .. math:: 1 - \sum_g s_g + \sum_g s_g \prod_{i \in g} (1 + \varphi_i x_i)
 
-    where :math:`c_0` is the shortest run, :math:`1 + x_i` how many times longer length i is in full, :math:`s_g` the
-    share of :math:`c_0` that group g takes and :math:`\varphi_i` the share of its groups that grows with length i; both
-    are measured by the runs with one length doubled. Exact if the cost of each group is a product of linear terms.
+    where :math:`1 + x_i` is how many times longer length i is in full, :math:`s_g` the share of the shortest run that
+    group g takes and :math:`\varphi_i` the share of its groups that grows with length i; both are measured by the runs
+    with one length doubled. Exact if the cost of each group is a product of linear terms.
+
+    Parameters
+    ----------
+    cfg : object
+        Settings at full length.
+    doubled : list of tuple of Length and float
+        Each length, and the cost of the run in which it is doubled, in units of the shortest run.
     """
-    grown = {
-        length: min(max((spent.cpu_seconds / base.cpu_seconds - 1) / (length.growth(cfg) - 1), 0.0), 1.0)
-        for length, spent in doubled
-    }
+    grown = {length: min(max((cost - 1) / (length.growth(cfg) - 1), 0.0), 1.0) for length, cost in doubled}
     groups = sorted({group for length in grown for group in length.groups})
     shares = {
         g: max((grown[length] for length in grown if length.groups == (g,)), default=0.0) for g in groups
@@ -137,7 +156,7 @@ def extrapolated(cfg: Any, base: Spent, doubled: list[tuple[Length, Spent]]) -> 
                 own = sum(shares[g] for g in length.groups)
                 factor *= 1 + (min(growth / own, 1.0) if own else 0.0) * (length.ratio(cfg) - 1)
         total += share / whole * factor
-    return base.cpu_seconds * total
+    return total
 
 
 def _further_memory(cfg: Any, base: Spent, pair: tuple[Length, Spent]) -> float:
@@ -173,7 +192,7 @@ def record_prices(found: Mapping[str, Price], folder: Path, *, scale: str) -> Pa
     path = price_file(folder, scale)
     rows = {row["study"]: row for row in _recorded(path)} | {name: _row(one) for name, one in found.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    body = {"processor": processor(), "within": WITHIN, "prices": [rows[name] for name in sorted(rows)]}
+    body = {"processor": processor(), "prices": [rows[name] for name in sorted(rows)]}
     with whole_file(path) as part:
         part.write_text(json.dumps(body, indent=1) + "\n")
     record(_not_run(found, folder, scale), folder)
@@ -185,7 +204,7 @@ def _not_run(found: Mapping[str, Price], folder: Path, scale: str) -> list[Entry
     ran = {e.claim for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json") if e.runs}
     entries = []
     for name, one in found.items():
-        cost = f"priced at {one.cpu_seconds / 3600:.2g} CPU hours and {one.memory_bytes / 1e9:.2g} GB a seed"
+        cost = f"priced at {_hours(_row(one))} CPU hours and {one.memory_bytes / 1e9:.2g} GB a seed"
         reason = one.problem or cost
         for claim in STUDIES[name].claims():
             if claim not in ran:
@@ -198,7 +217,7 @@ def _not_run(found: Mapping[str, Price], folder: Path, scale: str) -> list[Entry
 def _row(one: Price) -> dict[str, Any]:
     """A price in digits that mean something; JSON knows no NaN."""
     row = dataclasses.asdict(one)
-    for name in ("cpu_seconds", "memory_bytes", "rehearsal_seconds"):
+    for name in ("cpu_seconds", "low_seconds", "high_seconds", "memory_bytes", "rehearsal_seconds"):
         row[name] = float(f"{row[name]:.2g}") if math.isfinite(row[name]) else None
     return row
 
@@ -209,7 +228,7 @@ def _recorded(path: Path) -> list[dict[str, Any]]:
 
 
 def price_rows(folder: Path, *, scale: str = "night") -> list[tuple[str, ...]]:
-    """Rows of a table: study, CPU hours a seed, memory, hours it took, seeds recorded, remark.
+    """Rows of a table: study, CPU hours a seed with their range, memory, hours it took, seeds recorded, remark.
 
     Parameters
     ----------
@@ -229,7 +248,7 @@ def price_rows(folder: Path, *, scale: str = "night") -> list[tuple[str, ...]]:
         rows.append(
             (
                 row["study"],
-                _digits(row["cpu_seconds"], 3600, ""),
+                _hours(row),
                 _digits(row["memory_bytes"], 1e9, " GB"),
                 _digits(seconds, 3600, "") if seeds else "",
                 str(seeds),
@@ -237,6 +256,13 @@ def price_rows(folder: Path, *, scale: str = "night") -> list[tuple[str, ...]]:
             )
         )
     return rows
+
+
+def _hours(row: Mapping[str, Any]) -> str:
+    if row["cpu_seconds"] is None:
+        return "unknown"
+    cost, low, high = (_digits(row[f"{name}_seconds"], 3600, "") for name in ("cpu", "low", "high"))
+    return f"{cost} ({low} to {high})"
 
 
 def _digits(value: float | None, unit: float, name: str) -> str:
@@ -287,6 +313,16 @@ class Schedule:
     def cpu_seconds(self) -> float:
         """Priced cost of all runs that have not started; those without a price count nothing."""
         return sum(self._cost(run) for run in self.waiting)
+
+    @property
+    def range_seconds(self) -> tuple[float, float]:
+        """Least and most that these runs may cost."""
+        ranges = [
+            (one.low_seconds, one.high_seconds)
+            for name, _ in self.waiting
+            if (one := self.prices.get(name)) and math.isfinite(one.high_seconds)
+        ]
+        return sum(low for low, _ in ranges), sum(high for _, high in ranges)
 
     def start(self, name: str, seed: int) -> None:
         """Note that one run begins, and that the one before it is done."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def priced(what: str, *, scale: str, seed: int | None, n_seeds: int | None) -> "Schedule":
     """Rehearse every study that `what` names, print the prices, and return what is left to do."""
-    from firstlight.claims.price import WITHIN, Schedule, in_words, price
+    from firstlight.claims.price import Schedule, in_words, price
     from firstlight.claims.reproduce import studies_of
     from firstlight.cli.output import print_table
     from firstlight.core.parallel import default_jobs
@@ -34,10 +34,11 @@ def priced(what: str, *, scale: str, seed: int | None, n_seeds: int | None) -> "
     columns = ("study", "CPU hours a seed", "memory", "seeds to run", "remark")
     print_table(f"Price at {scale} scale", columns, rows)
     hours, jobs = schedule.cpu_seconds / 3600, default_jobs()
+    low, high = (bound / 3600 for bound in schedule.range_seconds)
     print(
-        f"{hours:.2f} CPU hours for {len(waiting)} runs, that is {hours / WITHIN:.2f} to {hours * WITHIN:.2f}: a "
-        f"price may be wrong by a factor of {WITHIN:g}. About {in_words(schedule.seconds_left)} on {jobs} free "
-        f"{'core' if jobs == 1 else 'cores'}. Parts that studies share count for each of them."
+        f"{hours:.2f} CPU hours for {len(waiting)} runs ({low:.2f} to {high:.2f}), about "
+        f"{in_words(schedule.seconds_left)} on {jobs} free {'core' if jobs == 1 else 'cores'}. Parts that studies "
+        "share count for each of them."
     )
     return schedule
 
@@ -62,7 +63,10 @@ def left_of(schedule: "Schedule | None", what: str) -> "Iterator[Callable[[str, 
 
 
 def _hours(one: "Price") -> str:
-    return "unknown" if math.isnan(one.cpu_seconds) else f"{one.cpu_seconds / 3600:.2g}"
+    if math.isnan(one.cpu_seconds):
+        return "unknown"
+    cost, low, high = (f"{s / 3600:.2g}" for s in (one.cpu_seconds, one.low_seconds, one.high_seconds))
+    return f"{cost} ({low} to {high})"
 
 
 def _memory(one: "Price") -> str:

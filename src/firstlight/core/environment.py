@@ -12,6 +12,9 @@ from pathlib import Path
 from firstlight.core.errors import InvalidInput
 from firstlight.core.version import NUMERICS, __version__
 
+PATIENCE = 300
+"""Seconds to wait for git: a run of low priority on a busy machine must not lose its commit."""
+
 
 def user_folder(variable: str, *, leaf: str) -> Path:
     """Return the folder named by an environment variable, else `leaf` in the user's cache folder."""
@@ -28,11 +31,11 @@ def code_commit() -> str:
     try:
         head = subprocess.run(
             ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
-            capture_output=True, text=True, timeout=5, check=True,
+            capture_output=True, text=True, timeout=PATIENCE, check=True,
         )  # fmt: skip
         tracked = subprocess.run(
             ["git", "-C", str(here), "ls-files", "--error-unmatch", __file__],
-            capture_output=True, text=True, timeout=5, check=False,
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
