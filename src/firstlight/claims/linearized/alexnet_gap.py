@@ -82,8 +82,7 @@ class AlexNetAndLinearisation(Study):
         "smoke": Config(
             plan=replace(SMOKE, model="alexnet", task=replace(SMOKE.task, side=64)), widths=(0.03125, 0.0625)
         ),
-        # 10 epochs left a seed at 51 % of its training images
-        "desk": Config(plan=replace(PHOTOGRAPHS, epochs=30)),
+        "desk": Config(),
         "paper": Config(
             plan=Plan(
                 task=Task(data=SNAKES, n=12_000, n_valid=1000, n_test=500, side=224),
