@@ -124,7 +124,7 @@ def reproduce(
     listen : callable
         Told the name, index and number of studies before each of them starts.
     device : str or torch.device, optional
-        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as ``firstlight.computing_on`` says, else
         on the CPU.
     before : callable
         Told the name of the study before each of its seeds, and the seed.

@@ -59,7 +59,7 @@ class LinearizedClassifier(KernelClassifier):
     random_state : int, default 0
         Decides weights, validation share and the order of the images.
     device : str, optional
-        Where networks compute: "auto", "cpu" or "cuda"; by default as :func:`firstlight.computing_on` says, else the
+        Where networks compute: "auto", "cpu" or "cuda"; by default as ``firstlight.computing_on`` says, else the
         CPU. Everything is in float64, so on "mps", which has none, the CPU computes.
 
     Attributes

@@ -279,7 +279,7 @@ def run_identity_tasks(
     label, n_jobs : str or int
         See :func:`firstlight.core.parallel.map_tasks`.
     device : str or torch.device, optional
-        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as ``firstlight.computing_on`` says, else
         on the CPU.
     """
     work = partial(run_identity_task, store=store)

@@ -79,7 +79,7 @@ def check_labels(
     show : bool, optional
         Force the progress bar on or off.
     device : str or torch.device, optional
-        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as ``firstlight.computing_on`` says, else
         on the CPU.
 
     Returns

@@ -57,7 +57,7 @@ def gram(
         Where to write, for instance ``numpy.memmap``, if the matrix exceeds the memory.
     engine : str, default 'auto'
         "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where
-        :func:`firstlight.computing_on` names one.
+        ``firstlight.computing_on`` names one.
     n_jobs : int, optional
         Threads; default :func:`firstlight.core.parallel.default_jobs`. The bits do not depend on it.
     show : bool, optional

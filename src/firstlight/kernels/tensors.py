@@ -27,7 +27,7 @@ Maps = list[Tensor]
 
 
 def accelerator() -> torch.device | None:
-    """Return the device of :func:`firstlight.computing_on`, unless that is the CPU or has no float64."""
+    """Return the device of ``firstlight.computing_on``, unless that is the CPU or has no float64."""
     device = chosen_device()
     return device if device is not None and device.type != "cpu" and knows_float64(device) else None
 

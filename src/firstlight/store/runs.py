@@ -55,7 +55,7 @@ class RunSpec:
     code : str, default ''
         Fingerprint of the code that is particular to this run; shared code counts through `NUMERICS`.
     device : str
-        Kind of device it computes on; by default the one of :func:`firstlight.computing_on`, else "cpu". A run of
+        Kind of device it computes on; by default the one of ``firstlight.computing_on``, else "cpu". A run of
         another device has other last bits, and therefore another name.
     """
 

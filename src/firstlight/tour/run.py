@@ -69,7 +69,7 @@ def run_tour(
     listen : callable, default lambda tour: None
         Told what there is before the first part and after each of them.
     device : str or torch.device, optional
-        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as ``firstlight.computing_on`` says, else
         on the CPU.
     """
     if n_networks < 2:

@@ -36,7 +36,7 @@ def fetch_or_run_tour(
     listen : callable, optional
         Called with the tour so far after each of its parts.
     device : str or torch.device, optional
-        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as :func:`firstlight.computing_on` says, else
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as ``firstlight.computing_on`` says, else
         on the CPU.
     """
     store = store or Store()

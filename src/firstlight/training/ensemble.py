@@ -75,7 +75,7 @@ def train_once(
     store : Store, optional
         Where finished runs and checkpoints lie; None keeps nothing.
     device : str or torch.device, optional
-        Where to train: "auto", "cpu", "cuda" or "mps"; by default where :func:`firstlight.computing_on` says, else on
+        Where to train: "auto", "cpu", "cuda" or "mps"; by default where ``firstlight.computing_on`` says, else on
         the CPU. The initial weights are the same everywhere; what is returned lies on the CPU. A store keeps a run
         of another device under another name.
     """

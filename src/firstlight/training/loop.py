@@ -114,7 +114,7 @@ def train(
         images; the last bits differ, so keep to one choice within a comparison. Ignored where torch cannot.
     device : str or torch.device, optional
         Where to train: "auto", "cpu", "cuda" or "mps". The model is moved there and given back afterwards; batches
-        are moved one at a time. By default where :func:`firstlight.computing_on` says, else where the model is.
+        are moved one at a time. By default where ``firstlight.computing_on`` says, else where the model is.
 
     Raises
     ------

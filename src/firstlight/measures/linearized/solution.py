@@ -91,7 +91,7 @@ def solve_linearized(
     -----
     The only approximation is rounding. Cost O((n c)³) in the dual: 600 images of 10 classes take about
     half a minute, most of it the eigenvectors. Gradients are computed on the device of the network or of
-    :func:`firstlight.computing_on`, the decomposition on the CPU.
+    ``firstlight.computing_on``, the decomposition on the CPU.
 
     References
     ----------
