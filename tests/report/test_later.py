@@ -53,7 +53,7 @@ def test_the_first_layer_from_which_the_classes_draw_together_is_named(report):
     low = variation.projected.min(1).values / 2
     from_third = torch.where(torch.arange(len(low)) >= 2, low, variation.projected.max(1).values * 2)
     drawn = replace(report, variation=replace(variation, ratio=from_third))
-    assert f"From {variation.layers[2]} on the classes draw together" in later_advice(drawn)
+    assert f"From {variation.layers[2]} on the classes lie closer together" in later_advice(drawn)
     apart = replace(report, variation=replace(variation, ratio=variation.projected.max(1).values * 2))
     assert "the labels did not shape the last features" in later_advice(apart)
 

@@ -50,7 +50,12 @@ def _variation_advice(variation: ClassVariation) -> str:
             "features."
         )
     first = next(i for i in layers if all(variation.is_below_projections[j] for j in layers if j >= i))
-    return f"From {variation.layers[first]} on the classes draw together beyond random projections: probe or cut there."
+    # nonlinear layers and pooling can do the same before training, which random projections do not show
+    return (
+        f"From {variation.layers[first]} on the classes lie closer together than random projections leave them. "
+        "Measure the initial network too: if it does the same, the labels did not shape these features; if not, "
+        "probe or cut there."
+    )
 
 
 def later_sections(features: FeatureReport | None) -> tuple[Section, ...]:
