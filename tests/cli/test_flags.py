@@ -16,7 +16,8 @@ FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 FOREIGN = {
     "--abbrev", "--always", "--cache", "--dest", "--dirty", "--error-unmatch", "--exclude", "--fetch-retries",
     "--force-reinstall", "--ignore-scripts", "--index-url", "--loglevel", "--no-cache-dir", "--no-deps",
-    "--nthreads", "--only-binary", "--quiet", "--update-notifier",
+    "--detach", "--end-of-options", "--force", "--nthreads", "--only-binary", "--quiet", "--short", "--update-notifier",
+    "--verify",
 }  # fmt: skip
 
 

@@ -161,10 +161,10 @@ def test_a_path_with_a_line_break_or_a_circle_of_links_ends_in_one_line(tmp_path
 
 
 def test_whatever_is_wrong_with_a_copy_is_told_in_one_line(tmp_path):
-    """A row without a class ends the reader of this data set in an AttributeError."""
+    """A row without a class once ended the reader of this data set in an AttributeError."""
     (tmp_path / "train" / "00000").mkdir(parents=True)
     for name in ("train/00000/0_0.ppm", "a.ppm"):
         Image.new("RGB", (8, 8)).save(tmp_path / name)
     (tmp_path / "GT-final_test.csv").write_text("Filename;ClassId\na.ppm\n")
-    with pytest.raises(InvalidInput, match="cannot be read as a copy of gtsrb"):
+    with pytest.raises(InvalidInput, match="must give a file and a class in every row"):
         get("gtsrb", source=tmp_path)

@@ -231,7 +231,7 @@ def wide(tensor: Tensor) -> Tensor:
 
 def knows_float64(device: torch.device) -> bool:
     """Whether a device computes in double precision; Apple's does not."""
-    module = None if device.type == "cpu" else torch.get_device_module(device)
+    module = None if device.type in ("cpu", "meta") else torch.get_device_module(device)
     return device.type != "mps" and not getattr(module, "lacks_float64", False)
 
 
