@@ -72,10 +72,9 @@ def file_to_write(path: Path) -> Path:
     A rename over a device, a FIFO or a socket would destroy it: as root, even ``/dev/null``.
     """
     target = _without_links(path)
-    if target.exists() and not target.is_file():
-        raise StoreProblem(
-            f"Cannot write {path}: it is {_kind(target)}, not a regular file. Choose another name."
-        )
+    kind = _kind(target)
+    if kind not in ("", "a file"):
+        raise StoreProblem(f"Cannot write {path}: it is {kind}, not a regular file. Choose another name.")
     return target
 
 
@@ -277,7 +276,7 @@ def _without_links(path: Path) -> Path:
 
 
 def _kind(path: Path) -> str:
-    """What the file system has there, in words."""
+    """What the file system has there, in words; empty if nothing. One look: a lock file may vanish between two."""
     kinds = {
         stat.S_IFREG: "a file",
         stat.S_IFDIR: "a folder",
@@ -286,7 +285,10 @@ def _kind(path: Path) -> str:
         stat.S_IFIFO: "a named pipe",
         stat.S_IFSOCK: "a socket",
     }
-    return kinds.get(stat.S_IFMT(path.stat().st_mode), "something else")
+    try:
+        return kinds.get(stat.S_IFMT(path.stat().st_mode), "something else")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
 
 
 def _beside(path: Path) -> Path:
