@@ -248,7 +248,7 @@ def test_columns_are_added_to_a_table_without_changing_the_figure():
 
 
 @pytest.mark.parametrize(
-    ("n", "ticks"), [(16, [f"layer {i}" for i in range(16)]), (17, ["1", *map(str, range(2, 18, 2))])]
+    ("n", "ticks"), [(32, [f"layer {i}" for i in range(32)]), (33, ["1", *map(str, range(5, 34, 5))])]
 )
 def test_many_columns_are_numbered_and_named_under_the_pointer_and_in_the_table(n, ticks):
     names = [f"layer {i}" for i in range(n)]
@@ -256,6 +256,34 @@ def test_many_columns_are_numbered_and_named_under_the_pointer_and_in_the_table(
     assert figure.plot["layout"]["xaxis"]["ticktext"] == ticks
     assert figure.table["layer"] == names
     assert "layer 10" in figure.plot["data"][0]["text"][10]
+
+
+def test_names_that_do_not_fit_below_columns_become_rows_from_top_to_bottom():
+    names = [f"stage{i}.block.convolution" for i in range(5)]
+    values = [torch.tensor([low, low + 0.2]) for low in (0.0, 0.6, 0.2, 0.4, 0.1)]
+    series = [
+        Dots.of("a", values),
+        Dots.of("null", [torch.tensor([0.1 * i, 0.1 * i + 0.3]) for i in range(5)], role="null"),
+    ]
+    columns, rows = (
+        dots(list(given), series, title="t", alt="a", x="layer", y="correlation")
+        for given in ("abcde", names)
+    )
+    assert "rows" not in columns.plot["layout"]
+    tree = ElementTree.fromstring(svg(rows))
+    circles = [e for e in tree.iter() if e.tag.endswith("circle")]
+    down = [float(c.get("cy")) for c in circles]
+    across = [float(c.get("cx")) for c in circles]
+    assert down == sorted(down)
+    assert sorted(range(5), key=across.__getitem__) == [0, 4, 2, 3, 1]
+    words = {e.text: e for e in tree.iter() if e.tag.endswith("text")}
+    first = words[f"{names[0][:9]}…{names[0][-12:]}"]  # at the height of its point
+    assert float(first.get("y")) == pytest.approx(down[0] + 4, abs=0.2)
+    assert {"layer", "correlation"} <= words.keys()
+    bars = [e for e in tree.iter() if e.tag.endswith("rect")]
+    assert len({e.get("width") for e in bars}) == 1  # all nulls span 0.3
+    assert float(bars[0].get("width")) > 3 * float(bars[0].get("height"))
+    assert titles(rows)[5] == f"{names[0]}, a: 0.1 (0 to 0.2)"
 
 
 def test_points_of_a_curve_may_have_names():

@@ -1,4 +1,4 @@
-"""Numbers by name: one column per layer or network, with the range behind each mean."""
+"""Numbers by name: one column or row per layer or network, with the range behind each mean."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,8 @@ from firstlight.core.result import Result
 from firstlight.figures.figure import Figure
 from firstlight.figures.style import ROLES, layout, with_alpha
 
-MOST_NAMES = 16  # that are legible on an axis
+MOST_NAMES = 32  # that are legible as rows; more are numbered
+LETTERS = 62  # that fit below all columns together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,11 +74,13 @@ def dots(
 ) -> Figure:
     """Draw one column per name: nulls as grey bands, measurements as points with their range.
 
+    Names that do not fit beside each other become rows, the first on top. More than 32 are numbered columns.
+
     Parameters
     ----------
     names : sequence of str
-        Of the columns, in their order; shortened on the axis if long. More than sixteen are numbered there, from 1,
-        and named under the pointer and in the table.
+        In their order; shortened on the axis if long. More than 32 are numbered there, from 1, and named under the
+        pointer and in the table.
     series : sequence of Dots
         What to draw.
     title, alt : str
@@ -85,9 +88,9 @@ def dots(
     x, y : str
         Axis titles with units.
     height : int, default 400
-        In pixels.
+        In pixels; rows have a height of their own.
     log_y : bool, default False
-        A logarithmic vertical axis of whole decades. Zeros cannot be drawn there.
+        A logarithmic axis of whole decades for the values. Zeros cannot be drawn there.
     """
     places = list(range(len(names)))
     data: list[dict[str, Any]] = []
@@ -113,6 +116,8 @@ def dots(
         "grid": False,
         "range": [-0.6, len(names) - 0.4],
     }
+    if few and max(map(len, map(_short, names)), default=0) * len(names) > LETTERS:
+        frame["rows"] = True
     if log_y:
         frame["yaxis"] |= {"type": "log", "range": _whole_decades(data)}
     return Figure(plot={"data": data, "layout": frame}, title=title, alt=alt, table=table)

@@ -30,14 +30,13 @@ def line(x1: float, y1: float, x2: float, y2: float, *, stroke: str, opacity: fl
 
 
 def _drawable(trace: dict[str, Any], area: Area) -> list[int]:
-    """Numbers of the points that have a place on both axes: gaps and zeros on logarithmic axes have none."""
-    pairs = zip(trace["x"], trace["y"], strict=True)
-    return [i for i, (x, y) in enumerate(pairs) if area.x.holds(x) and area.y.holds(y)]
+    """Numbers of the points that have a place on both axes."""
+    return [i for i, (x, y) in enumerate(zip(trace["x"], trace["y"], strict=True)) if area.holds(x, y)]
 
 
 def _scatter(trace: dict[str, Any], area: Area) -> Iterator[str]:
     shown = _drawable(trace, area)
-    places = [(area.across(trace["x"][i]), area.down(trace["y"][i])) for i in shown]
+    places = [area.place(trace["x"][i], trace["y"][i]) for i in shown]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     if "fill" in trace:
         yield f'<polygon points="{path}" fill="{escape(trace["fill"])}"/>'
@@ -94,15 +93,15 @@ def _number(value: float) -> str:
 
 
 def _ranges(trace: dict[str, Any], area: Area) -> Iterator[str]:
-    """A vertical line from the lowest to the highest value behind each point."""
+    """A line from the lowest to the highest value behind each point."""
     ends = trace["range"]
     if not ends["visible"]:
         return
     for x, y, up, down in zip(trace["x"], trace["y"], ends["up"], ends["down"], strict=True):
-        if None in (y, up, down) or not (area.y.holds(y - down) and area.y.holds(y + up)):
+        if None in (y, up, down) or not (area.holds(x, y - down) and area.holds(x, y + up)):
             continue
-        across, colour = area.across(x), trace["marker"]["colour"]
-        yield line(across, area.down(y - down), across, area.down(y + up), stroke=colour)
+        ends = (*area.place(x, y - down), *area.place(x, y + up))
+        yield line(*ends, stroke=trace["marker"]["colour"])
 
 
 def _bars(trace: dict[str, Any], area: Area) -> Iterator[str]:
@@ -110,11 +109,11 @@ def _bars(trace: dict[str, Any], area: Area) -> Iterator[str]:
     base = trace.get("base") or [0.0] * len(trace["x"])
     yield f'<g fill="{escape(trace["marker"]["colour"])}">'
     for i, (x, tall, low) in enumerate(zip(trace["x"], trace["y"], base, strict=True)):
-        if tall is None or low is None or not (area.y.holds(low) and area.y.holds(low + tall)):
+        if tall is None or low is None or not (area.holds(x, low) and area.holds(x, low + tall)):
             continue
-        left, right = area.across(x - half), area.across(x + half)
-        top, bottom = sorted((area.down(low), area.down(low + tall)))
-        size = f'width="{right - left:.1f}" height="{max(bottom - top, 1):.1f}"'
+        corners = area.place(x - half, low), area.place(x + half, low + tall)
+        (left, right), (top, bottom) = (sorted(ends) for ends in zip(*corners, strict=True))
+        size = f'width="{max(right - left, 1):.1f}" height="{max(bottom - top, 1):.1f}"'
         said = f"{trace['text'][i]}, {trace['name']}: {_with_range(*trace['said'][i])}"
         yield f'<rect x="{left:.1f}" y="{top:.1f}" {size}><title>{escape(said, quote=False)}</title></rect>'
     yield "</g>"

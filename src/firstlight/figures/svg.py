@@ -7,6 +7,7 @@ every mark carries its value as a title: browsers show it by themselves, and a s
 
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from typing import Any
 
@@ -18,6 +19,7 @@ from firstlight.figures.style import FONT, scale_colour
 
 WIDTH = 480  # narrow enough that letters stay legible when a phone shrinks it
 LETTER = 6.6  # mean width of a letter at the size used, in pixels
+ROW = 18.0  # height of a row with a name
 
 
 def svg(figure: Figure, *, frame: Frame | None = None) -> str:
@@ -38,13 +40,13 @@ def svg(figure: Figure, *, frame: Frame | None = None) -> str:
     '<svg class="figure" role="'
     """
     plot = figure.plot if frame is None else figure.at(frame)
-    is_picture, area = _is_picture(plot), _area(figure, plot)
-    parts = [] if is_picture else list(_grid(area, plot["layout"]))
+    is_picture, area, layout = _is_picture(plot), _area(figure, plot), _drawn_layout(plot)
+    parts = [] if is_picture else list(_grid(area, layout))
     parts += [_group(trace, index, area) for index, trace in enumerate(plot["data"])]
-    parts += _labels(area, plot["layout"], is_picture)
+    parts += _labels(area, layout, is_picture)
     if not is_picture:
         parts += _colour_bar(plot)
-    bottom = area.top + area.height + (0 if is_picture else _below(area.x, plot["layout"]))
+    bottom = area.top + area.height + (0 if is_picture else _below(area.x, layout))
     width = area.left + area.width if is_picture else WIDTH
     size = 12 * (_enlarged(area.width) if is_picture else 1)
     name = figure.alt if frame is None else f"{figure.alt} ({frame.label})"
@@ -86,17 +88,29 @@ def _area(figure: Figure, plot: dict[str, Any]) -> Area:
     return _picture_area(plot) if _is_picture(plot) else _plot_area(plot, is_numbered)
 
 
+def _drawn_layout(plot: dict[str, Any]) -> dict[str, Any]:
+    """The layout with the axes that the drawing has: those of the traces, exchanged where columns become rows."""
+    layout: dict[str, Any] = plot["layout"]
+    if not layout.get("rows"):
+        return layout
+    return layout | {"xaxis": layout["yaxis"], "yaxis": layout["xaxis"]}
+
+
 def _plot_area(plot: dict[str, Any], is_numbered: bool) -> Area:
-    layout = plot["layout"]
-    x, y = (scale_of(plot, letter) for letter in "xy")
+    layout, rows = _drawn_layout(plot), plot["layout"].get("rows", False)
+    x, y = (scale_of(plot, letter) for letter in ("yx" if rows else "xy"))
+    if rows:
+        y = replace(y, low=y.high, high=y.low)  # the first name stands on top
     left = 14 + LETTER * max((len(_short(word)) for _, word in y.ticks), default=0)
     has_bar = any(_needs_colour_bar(trace) for trace in plot["data"])
     top = 26.0 if layout["yaxis"].get("title") or has_bar else 10.0
     if any(trace["type"] == "heatmap" for trace in plot["data"]):
         height = 26.0 * max(len(y.names), 2)
+    elif rows:
+        height = ROW * abs(y.high - y.low)
     else:
         height = 0.66 * min(float(layout.get("height", 360)), 400.0)
-    return Area(x, y, left, top, WIDTH - left - 14, height, is_numbered)
+    return Area(x, y, left, top, WIDTH - left - 14, height, is_numbered, is_turned=rows)
 
 
 def _picture_area(plot: dict[str, Any]) -> Area:
