@@ -44,6 +44,19 @@ def test_a_dead_filter_fails_the_check_and_is_named(photos):
     assert failures(inspect(network(), photos, fast=True), ["dead>0"]) == []
 
 
+def test_a_layer_that_is_dead_as_a_whole_counts_as_silent(photos):
+    found = inspect(network(dead=range(8)), photos, fast=True)
+    assert failures(found, ["silent>0"]) == ["silent>0: silent is 1: 0"]
+    assert failures(inspect(network(dead=(2, 5)), photos, fast=True), ["silent>0"]) == []
+
+
+def test_an_inspection_shows_itself_in_one_line(photos):
+    found = inspect(network(), photos, fast=True)
+    assert len(repr(found)) < 150
+    assert "2 layers; " in repr(found)
+    assert "3 x 32 x 32" in repr(found)
+
+
 def test_what_is_unknown_has_not_passed(photos):
     (line,) = failures(inspect(network(), photos.x, fast=True), ["accuracy<0.5"])
     assert "accuracy is unknown" in line

@@ -245,6 +245,23 @@ def _contrast(figure, index):
 # ---------------------------------------------------------------- findings first
 
 
+def test_branches_that_start_at_zero_are_not_called_dead_filters(photos):
+    """Many residual networks begin with a normalisation of weight 0 behind each branch (timm's ResNet-18)."""
+    model = models.build("resnet18", classes=8, width=0.125, seed=0)
+    for name, module in model.named_modules():
+        if name.startswith("layer1") and name.endswith("bn2"):
+            torch.nn.init.zeros_(module.weight)
+    inspection = inspect(model, photos, n_images=4)
+    skipped, opening = inspection_page(inspection).lead[:2]
+    assert skipped.startswith("4 of 21 layers were not measured (layer1.0.conv1: ")
+    assert opening.startswith(
+        "No output changes with 4 whole layers (layer1.0.conv1, layer1.0.conv2, layer1.1.conv1,"
+    )
+    assert "layer1" not in opening.split("look at the weights behind.")[1]
+    whole = dataclasses.replace(inspection, faults=inspection.faults[:2])
+    assert "a whole layer (layer1.0.conv1). Either what it computes" in inspection_page(whole).lead[1]
+
+
 def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
     model = models.build("small", classes=8, width=0.25, seed=0)
     with torch.no_grad():

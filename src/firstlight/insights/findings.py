@@ -31,16 +31,17 @@ def finding_numbers(inspection: Inspection) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        `dead` and `duplicate` filters of all layers, `unmeasured` layers, measured `layers`, `parameters`,
-        `accuracy` and `chance` (NaN without labels), `above_null`: layers whose filters follow the gradients
-        more than chance explains, `movement`: the largest relative distance of a layer from its initial
-        weights, and `regime`: 0 lazy, 1 feature learning (NaN if unknown).
+        `dead` and `duplicate` filters of all layers, `silent` layers, all of whose filters are dead, `unmeasured`
+        layers, measured `layers`, `parameters`, `accuracy` and `chance` (NaN without labels), `above_null`: layers
+        whose filters follow the gradients more than chance explains, `movement`: the largest relative distance of a
+        layer from its initial weights, and `regime`: 0 lazy, 1 feature learning (NaN if unknown).
     """
     trained = [row for row in inspection.ansatz.rows if row.pair == TRAINED and not row.is_output]
     above = sum(row.pearson > float(row.null_pearson.max()) for row in trained if row.null_pearson.numel())
     moved = [change.distance for change in inspection.changes if math.isfinite(change.distance)]
     return {
         "dead": float(sum(len(fault.dead) for fault in inspection.faults)),
+        "silent": float(sum(len(fault.dead) == fault.n_filters for fault in inspection.faults)),
         "duplicate": float(sum(fault.n_superfluous for fault in inspection.faults)),
         "unmeasured": float(len(inspection.unmeasured)),
         "layers": float(len(inspection.layers)),
@@ -100,6 +101,7 @@ def parsed_condition(text: str) -> tuple[str, str, float]:
 
 NAMES = (
     "dead",
+    "silent",
     "duplicate",
     "unmeasured",
     "layers",
@@ -117,6 +119,8 @@ def _behind(inspection: Inspection, name: str) -> str:
     """Where a finding comes from, so that nobody has to search the page."""
     if name == "dead":
         rows = [f"{f.name} ({', '.join(map(str, f.dead))})" for f in inspection.faults if f.dead]
+    elif name == "silent":
+        rows = [f.name for f in inspection.faults if len(f.dead) == f.n_filters]
     elif name == "duplicate":
         rows = [f"{f.name} ({f.n_superfluous})" for f in inspection.faults if f.n_superfluous]
     elif name == "unmeasured":

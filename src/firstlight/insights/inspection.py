@@ -1,5 +1,6 @@
 """Everything worth knowing of a trained network at first sight."""
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -131,6 +132,16 @@ class Inspection(Result):
     seconds: float
     features: FeatureReport | None = None
     precision: str = ""
+
+    def __repr__(self) -> str:
+        """One line: all numbers would fill a terminal many times."""
+        shape = " x ".join(map(str, self.image_shape))
+        skipped = f", {len(self.unmeasured)} not measured" if self.unmeasured else ""
+        right = "" if math.isnan(self.accuracy) else f", {self.accuracy:.1%} right"
+        return (
+            f"Inspection({self.name!r}, {self.n_parameters:,} parameters, {self.n_layers} layers{skipped}; "
+            f"{self.n_images} images of {shape}{right})"
+        )
 
     @property
     def unmeasured(self) -> dict[str, str]:

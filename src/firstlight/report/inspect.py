@@ -80,7 +80,7 @@ def _unmeasured(inspection: Inspection) -> tuple[str, ...]:
     listed = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
     more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
     number = f"{len(skipped)} of {inspection.n_layers} layers were not measured"
-    return (f"{number} ({listed}{more}). Nothing below speaks of them.",)
+    return (f"{number} ({listed}{more}). The correlations below leave them out.",)
 
 
 def _precision(inspection: Inspection) -> tuple[str, ...]:
@@ -286,14 +286,16 @@ def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
 def _fault_words(inspection: Inspection) -> str:
     """Which filters do nothing, or nothing new, and what to do about them."""
     hidden = {row.layer for row in inspection.ansatz.rows if not row.is_output}
+    silent = [fault for fault in inspection.faults if len(fault.dead) == fault.n_filters]
     faults = [fault for fault in inspection.faults if fault.name in hidden or fault.dead]
+    faults = [fault for fault in faults if fault not in silent]
     dead, same = sum(len(f.dead) for f in faults), sum(f.n_superfluous for f in faults)
     total = sum(f.n_filters for f in inspection.faults)
-    if dead == same == 0:
+    if dead == same == 0 and not silent:
         return (
             f"None of its {total:,} filters is dead or a copy of another: there is nothing to prune for free."
         )
-    sentences = []
+    sentences = [_silent_words(silent)] if silent else []
     if dead:
         sentences.append(
             f"{_dead_words(faults, dead, total)} Prune what stays dead on more images than these "
@@ -306,6 +308,18 @@ def _fault_words(inspection: Inspection) -> str:
             f"{worst.n_filters}), which could be narrower."
         )
     return " ".join(sentences)
+
+
+def _silent_words(silent: Sequence[FilterFaults]) -> str:
+    """Layers that no output depends on, as a whole: their filters need not be dead."""
+    names = ", ".join(fault.name for fault in silent[:3]) + (", ..." if len(silent) > 3 else "")
+    many = len(silent) > 1
+    return (
+        f"No output changes with {f'{len(silent)} whole layers' if many else 'a whole layer'} ({names}). Either what "
+        f"{'they compute' if many else 'it computes'} is multiplied by zero further on, as by a normalisation whose "
+        f"weights start at zero in an untrained network, or {'their' if many else 'its'} units have died: look at the "
+        "weights behind."
+    )
 
 
 def _dead_words(faults: Sequence[FilterFaults], dead: int, total: int) -> str:
@@ -357,7 +371,8 @@ def _faults(inspection: Inspection) -> tuple[Section, ...]:
                 figure=figure,
                 shows="A filter is dead if no output of the model changes with it on any image shown, repeated if it "
                 f"points in the direction of another (cosine above {faults[0].threshold if faults else 0.99}). "
-                "With more images, some of the dead may turn out to be alive.",
+                "With more images, some of the dead may turn out to be alive. A layer of which all filters are dead "
+                "may only be switched off by the layer behind it.",
             ),
         ),
     )
