@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help env announce browser tour test test-portable coverage format lint types contracts pytest docs fuzz crash audit check-desk bench clean
+.PHONY: help env announce browser tour test test-drawn test-portable coverage format lint types contracts pytest docs fuzz crash audit check-desk bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -57,7 +57,11 @@ contracts: $(READY) ## Check that layers import only what stands below them
 	$(BIN)/lint-imports --no-cache
 
 pytest: $(READY) browser ## Run the tests and doctests on all cores
-	$(BIN)/pytest -n $(JOBS) --dist worksteal -q
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -q --durations=15
+
+# Tests over drawn inputs take 25 that never change. Here they take 200 new ones; what fails is printed to be kept.
+test-drawn: $(READY) ## Run the tests over drawn inputs with 200 new draws each (long)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -q -m hypothesis --hypothesis-profile=drawn
 
 # The libraries below us choose routines by processor, so last bits differ between machines. Their own switches make
 # them choose as others would. By default the tests that compute run; PORTABLE="tests src" runs the whole suite, and

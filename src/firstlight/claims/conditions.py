@@ -7,7 +7,9 @@ other side, and is open when the bound lies inside the interval or a measurement
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 from firstlight.claims.evidence import Estimate, Evidence, estimate
 from firstlight.claims.quantities import Missing, Quantity, constant, value
@@ -130,7 +132,7 @@ def each(name: str, relation: str, bound: Quantity | float) -> Condition:
     return _pointwise(
         f"{name} {relation} {other.words} at every point",
         name,
-        lambda evidence: [comparison(value(name, at=p), relation, other) for p in evidence.points(name)],
+        lambda points: [comparison(value(name, at=point), relation, other) for point in points],
         extra=other,
     )
 
@@ -152,9 +154,8 @@ def falling(name: str, *, tolerance: float = 0.0) -> Condition:
 
 
 def _monotone(name: str, word: str, sign: float, tolerance: float) -> Condition:
-    def steps(evidence: Evidence) -> list[Condition]:
-        pairs = pairwise(evidence.points(name))
-        return [sign * (value(name, at=b) - value(name, at=a)) > -tolerance for a, b in pairs]
+    def steps(points: tuple[Any, ...]) -> list[Condition]:
+        return [sign * (value(name, at=b) - value(name, at=a)) > -tolerance for a, b in pairwise(points)]
 
     allowance = f" (by more than {-tolerance:g})" if tolerance else ""
     return _pointwise(f"{name} {word} from point to point{allowance}", name, steps, least=2)
@@ -163,15 +164,16 @@ def _monotone(name: str, word: str, sign: float, tolerance: float) -> Condition:
 def _pointwise(
     words: str,
     name: str,
-    conditions: Callable[[Evidence], list[Condition]],
+    conditions: Callable[[tuple[Any, ...]], list[Condition]],
     *,
     least: int = 1,
     extra: Quantity | None = None,
 ) -> Condition:
     """Return a conjunction over the points of a series, which are known only with the evidence."""
+    joined = cache(lambda points: all_of(*conditions(points)))  # the same points come again and again
 
     def decide(evidence: Evidence, exact: bool) -> Outcome:
-        return all_of(*conditions(evidence)).decide(evidence, exact)
+        return joined(tuple(evidence.points(name))).decide(evidence, exact)
 
     def missing(evidence: Evidence) -> Missing:
         own = frozenset() if len(evidence.points(name)) >= least else frozenset({name})
