@@ -75,6 +75,15 @@ class FolderOptions:
 
 AS_THEY_ARE = FolderOptions()
 
+MODEL_FLAGS = {
+    "architecture": "--arch",
+    "factory": "--import",
+    "options": "--option",
+    "n_images": "--n",
+    "output_part": "--model-output",
+}
+"""What the library calls arguments of commands on a model whose flags have other names."""
+
 
 def named_values(texts: list[str] | None) -> dict[str, Any]:
     """Read options written as name=value; values are Python literals, or words.

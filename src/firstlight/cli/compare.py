@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from firstlight.cli.arguments import (
     AS_THEY_ARE,
+    MODEL_FLAGS,
     AsJson,
     DataName,
     Device,
@@ -28,13 +29,7 @@ if TYPE_CHECKING:
 
     from firstlight.insights.comparison import Comparison
 
-FLAGS = {
-    "architecture": "--arch",
-    "factory": "--import",
-    "options": "--option",
-    "n_images": "--n",
-    "output_part": "--model-output",
-}
+FLAGS = MODEL_FLAGS
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".onnx")
 MOST_IMAGES = 64  # as many as `firstlight.insights.compare` looks at by default
 

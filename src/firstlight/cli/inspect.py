@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from firstlight.cli.arguments import (
     AS_THEY_ARE,
+    MODEL_FLAGS,
     DataName,
     Device,
     FolderOptions,
@@ -24,14 +25,7 @@ from firstlight.cli.output import page_file, print_json, wrote
 if TYPE_CHECKING:
     from firstlight.insights import Inspection
 
-# what the library calls arguments whose flags have other names
-FLAGS = {
-    "architecture": "--arch",
-    "factory": "--import",
-    "options": "--option",
-    "n_images": "--n",
-    "output_part": "--model-output",
-}
+FLAGS = MODEL_FLAGS
 MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
 
 
