@@ -15,7 +15,8 @@ from firstlight.claims.kept import KeptOutcomes
 from firstlight.claims.lengths import LENGTHS, Length
 from firstlight.claims.price import Price, Schedule, extrapolated, price
 from firstlight.claims.rehearsal import Spent, rehearse, shortened
-from firstlight.claims.reproduce import reproduce, studies_of
+from firstlight.claims.reproduce import reproduce, run_seeds, studies_of
+from firstlight.cli.night import priced
 from firstlight.core.errors import FirstlightError
 from firstlight.core.parallel import cpu_seconds, keeping, map_tasks
 from firstlight.store import Store
@@ -260,3 +261,17 @@ def test_the_command_prices_without_running(tmp_path):
         if (folder / "run.json").exists()
     ]
     assert stored == ["price:identity/filter_size"]
+
+
+def test_what_is_stored_is_not_rehearsed(tmp_path, monkeypatch, capsys):
+    def refuse(*_, **__):
+        raise AssertionError("nothing is left to price")
+
+    monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path))
+    run_seeds(STUDIES["linearized/counts"], (0,), scale="smoke", store=Store())
+    monkeypatch.setattr("firstlight.claims.price.price", refuse)
+    schedule = priced("lin.counts", scale="smoke", seed=0, n_seeds=1)
+    assert schedule.seconds_left == 0
+    assert "costs nothing" in capsys.readouterr().out
+    with pytest.raises(AssertionError, match="nothing is left"):
+        priced("lin.counts", scale="smoke", seed=0, n_seeds=1, finished=True)

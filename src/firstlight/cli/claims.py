@@ -256,7 +256,7 @@ def prices(what: str = "all", *, scale: str = "night", record: Path | None = Non
     from firstlight.claims.price import record_prices
     from firstlight.cli.night import priced
 
-    schedule = priced(what, scale=scale, seed=None, n_seeds=None)
+    schedule = priced(what, scale=scale, seed=None, n_seeds=None, finished=True)
     if record:
         print(f"Wrote {record_prices(schedule.prices, record, scale=scale)}.")
 

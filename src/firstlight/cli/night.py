@@ -11,8 +11,13 @@ if TYPE_CHECKING:
     from firstlight.claims.price import Price, Schedule
 
 
-def priced(what: str, *, scale: str, seed: int | None, n_seeds: int | None) -> "Schedule":
-    """Rehearse every study that `what` names, print the prices, and return what is left to do."""
+def priced(
+    what: str, *, scale: str, seed: int | None, n_seeds: int | None, finished: bool = False
+) -> "Schedule":
+    """Rehearse the studies that `what` names, print the prices, and return what is left to do.
+
+    Studies whose runs are all stored cost nothing and are rehearsed only if `finished` asks for it.
+    """
     from firstlight.claims.price import Schedule, in_words, price
     from firstlight.claims.reproduce import studies_of
     from firstlight.cli.output import print_table
@@ -20,12 +25,19 @@ def priced(what: str, *, scale: str, seed: int | None, n_seeds: int | None) -> "
     from firstlight.store import Store
 
     store = Store()
-    studies = studies_of(what, scale=scale)
+    schedule = Schedule.of(what, {}, scale=scale, seed=seed, n_seeds=n_seeds, store=store)
+    unfinished = {name for name, _ in schedule.waiting}
+    studies = {
+        name: study for name, study in studies_of(what, scale=scale).items() if finished or name in unfinished
+    }
+    if not studies:
+        print("Every run is stored already: it costs nothing.")
+        return schedule
     prices: dict[str, Price] = {}
     for index, (name, study) in enumerate(studies.items()):
         print(f"Rehearsal {index + 1}/{len(studies)}: {name}", file=sys.stderr)
         prices[name] = price(study, scale=scale, store=store)
-    schedule = Schedule.of(what, prices, scale=scale, seed=seed, n_seeds=n_seeds, store=store)
+    schedule = Schedule(prices, schedule.waiting)
     waiting = [name for name, _ in schedule.waiting]
     rows = [
         (name, _hours(one), _memory(one), str(waiting.count(name)), _remark(one))
