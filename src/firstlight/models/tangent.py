@@ -115,7 +115,7 @@ def tangent_features(
         )
     filters = [name for name, layer in layers.items() if isinstance(layer, nn.Conv2d)]
     in_rows = tuple(f"{name}.{what}" for name in filters for what in ("weight", "bias"))
-    parts = [_derivatives(model, layers, block) for block in torch.split(images, _BLOCK)]
+    parts = [_derivatives(model, layers, block, kept_as) for block in torch.split(images, _BLOCK)]
     factors = {
         name: _Factors(
             inputs=torch.cat([part.pop(f"{name} in") for part in parts]),
@@ -125,15 +125,16 @@ def tangent_features(
         if name not in filters
     }
     start = torch.cat([part["start"] for part in parts])
-    rows = _joined(parts, kept_as or start.dtype) if filters else None
+    rows = _joined(parts) if filters else None
     return TangentFeatures(
         start, rows, factors, trainable, tuple(name for name in in_rows if name in trainable)
     )
 
 
-def _joined(parts: list[dict[str, Tensor]], dtype: torch.dtype) -> Tensor:
+def _joined(parts: list[dict[str, Tensor]]) -> Tensor:
     """Rows of all blocks in one tensor; each block is freed as it is copied."""
-    joined = torch.empty((sum(len(part["rows"]) for part in parts), *parts[0]["rows"].shape[1:]), dtype=dtype)
+    first = parts[0]["rows"]
+    joined = first.new_empty((sum(len(part["rows"]) for part in parts), *first.shape[1:]))
     filled = 0
     for part in parts:
         block = part.pop("rows")
@@ -154,9 +155,15 @@ def _layers(model: nn.Module) -> dict[str, nn.Linear | nn.Conv2d]:
 
 
 def _derivatives(
-    model: nn.Module, layers: Mapping[str, nn.Linear | nn.Conv2d], images: Images
+    model: nn.Module,
+    layers: Mapping[str, nn.Linear | nn.Conv2d],
+    images: Images,
+    kept_as: torch.dtype | None,
 ) -> dict[str, Tensor]:
-    """Outputs, and for each layer what goes in and what comes back, or their sum of products over positions."""
+    """Outputs, and for each layer what goes in and what comes back, or their sum of products over positions.
+
+    The sums are rounded here: those of all images in full precision would take three times the memory of the result.
+    """
     seen: dict[str, tuple[Tensor, Tensor]] = {}
 
     def look(name: str):  # type: ignore[no-untyped-def]
@@ -186,7 +193,7 @@ def _derivatives(
             rows.append(_filter_rows(layer, inputs, each))
         else:
             kept |= {f"{name} in": inputs, f"{name} back": each}
-    return {**kept, "rows": torch.cat(rows, dim=2)} if rows else kept
+    return {**kept, "rows": torch.cat(rows, dim=2).to(kept_as or outputs.dtype)} if rows else kept
 
 
 def _returned(outputs: Tensor, answers: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
