@@ -24,11 +24,12 @@ def fresh(store):
 
 
 def test_an_entry_of_other_code_is_verified_by_its_numbers(fresh, store):
-    old = dataclasses.replace(fresh, code="0123456789abcdef")
+    old = dataclasses.replace(fresh, code="0123456789abcdef", stale="the reason why it was kept")
     assert staleness(old) == CODE
     (result,) = verify([old], store=store)
     assert not result.differences
     assert staleness(result.entry) == ""
+    assert result.entry.stale == ""
     assert result.entry.code == old.code
     assert result.entry.verified == {"code": fresh.code, "commit": fresh.commit, "seed": fresh.seeds[0]}
 

@@ -127,7 +127,7 @@ def _verification(
         "beside": commit,
         "same": "bits" if all(_same(old[name], new[name]) for name in old) else "digits",
     }
-    return Verification(entry=dataclasses.replace(entry, verified=verified), differences=())
+    return Verification(entry=dataclasses.replace(entry, verified=verified, stale=""), differences=())
 
 
 def _numbers(rule: Rule, run: Run, seed: int) -> dict[str, float]:

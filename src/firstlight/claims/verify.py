@@ -80,4 +80,4 @@ def compare(entry: Entry, run: Run, seed: int) -> Verification:
     if differences:
         return Verification(entry=entry, differences=differences)
     verified = {"code": run.spec.code, "commit": run.commit, "seed": seed}
-    return Verification(entry=dataclasses.replace(entry, verified=verified), differences=())
+    return Verification(entry=dataclasses.replace(entry, verified=verified, stale=""), differences=())
