@@ -78,7 +78,7 @@ docs: $(READY) ## Build the documentation into docs/_build/html; any warning fai
 	@$(BIN)/python -c 'import sphinx, myst_parser, sphinx_gallery, furo' 2>/dev/null || { \
 	  echo "Installing Sphinx and its theme ..."; \
 	  $(PIP) install --quiet --constraint constraints.txt --editable ".[docs]"; }
-	$(BIN)/sphinx-build --nitpicky --fail-on-warning --keep-going --quiet docs docs/_build/html
+	$(BIN)/python -m sphinx --nitpicky --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
 fuzz: $(READY) ## Read 2,000 damaged files and all lies; a traceback, silence, a hang or memory fails
