@@ -1,9 +1,7 @@
 """Made-up evidence that brings a rule to every judgement it can give, found by random search."""
 
 import re
-from contextlib import contextmanager
 
-import jaxtyping
 import numpy as np
 import torch
 
@@ -16,18 +14,6 @@ TRIES = 20_000
 SPREADS = (0.0, 1e-4, 0.02, 0.5)
 
 
-@contextmanager
-def unchecked():
-    """Leave out the checks of argument types, which take most of the time of a search over thousands of draws."""
-    before = jaxtyping.config.jaxtyping_disable
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        yield
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", before)
-
-
-@unchecked()
 def judgements(rule, points, wanted, *, seed=0):
     """Subset of `wanted` that random evidence reaches.
 
@@ -49,7 +35,6 @@ def judgements(rule, points, wanted, *, seed=0):
     return reached
 
 
-@unchecked()
 def stricter(rule, points, *, seed=0, tries=1500):
     """Evidence for which the published rule holds and the reduced one fails, or None."""
     if rule.reduced is None:

@@ -254,12 +254,20 @@ def test_branches_that_start_at_zero_are_not_called_dead_filters(photos):
     inspection = inspect(model, photos, n_images=4)
     skipped, opening = inspection_page(inspection).lead[:2]
     assert skipped.startswith("4 of 21 layers were not measured (layer1.0.conv1: ")
-    assert opening.startswith(
-        "No output changes with 4 whole layers (layer1.0.conv1, layer1.0.conv2, layer1.1.conv1,"
-    )
-    assert "layer1" not in opening.split("look at the weights behind.")[1]
+    names = "layer1.0.conv1, layer1.0.conv2, layer1.1.conv1, ..."
+    assert opening.startswith(f"4 whole layers ({names}) contribute nothing on these images.")
+    assert "layer1" not in opening.split("look at their weights")[1]
     whole = dataclasses.replace(inspection, faults=inspection.faults[:2])
-    assert "a whole layer (layer1.0.conv1). Either what it computes" in inspection_page(whole).lead[1]
+    assert inspection_page(whole).lead[1].startswith("A whole layer (layer1.0.conv1) contributes nothing")
+
+
+def test_an_output_layer_that_starts_at_zero_is_said_to_have_zero_weights(photos):
+    model = models.build("small", classes=8, width=0.25, seed=0)
+    for parameter in list(model.modules())[-1].parameters():
+        torch.nn.init.zeros_(parameter)
+    inspection = inspect(model, photos, n_images=4)
+    assert any(fault.name == inspection.layers[-1].name for fault in inspection.silent)
+    assert any("weights are zero" in sentence for sentence in inspection_page(inspection).lead)
 
 
 def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):

@@ -41,7 +41,7 @@ def finding_numbers(inspection: Inspection) -> dict[str, float]:
     moved = [change.distance for change in inspection.changes if math.isfinite(change.distance)]
     return {
         "dead": float(sum(len(fault.dead) for fault in inspection.faults)),
-        "silent": float(sum(len(fault.dead) == fault.n_filters for fault in inspection.faults)),
+        "silent": float(len(inspection.silent)),
         "duplicate": float(sum(fault.n_superfluous for fault in inspection.faults)),
         "unmeasured": float(len(inspection.unmeasured)),
         "layers": float(len(inspection.layers)),
@@ -120,7 +120,7 @@ def _behind(inspection: Inspection, name: str) -> str:
     if name == "dead":
         rows = [f"{f.name} ({', '.join(map(str, f.dead))})" for f in inspection.faults if f.dead]
     elif name == "silent":
-        rows = [f.name for f in inspection.faults if len(f.dead) == f.n_filters]
+        rows = [fault.name for fault in inspection.silent]
     elif name == "duplicate":
         rows = [f"{f.name} ({f.n_superfluous})" for f in inspection.faults if f.n_superfluous]
     elif name == "unmeasured":

@@ -153,6 +153,11 @@ class Inspection(Result):
         return {name: why for name, why in self.ansatz.skipped.items() if not name.endswith(pairs)}
 
     @property
+    def silent(self) -> tuple[FilterFaults, ...]:
+        """Layers all of whose filters are dead: they contribute nothing on these images."""
+        return tuple(fault for fault in self.faults if len(fault.dead) == fault.n_filters)
+
+    @property
     def n_layers(self) -> int:
         """Number of layers that the model has, measured or not."""
         return len({layer.name for layer in self.layers} | self.unmeasured.keys())

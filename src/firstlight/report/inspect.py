@@ -286,9 +286,8 @@ def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
 def _fault_words(inspection: Inspection) -> str:
     """Which filters do nothing, or nothing new, and what to do about them."""
     hidden = {row.layer for row in inspection.ansatz.rows if not row.is_output}
-    silent = [fault for fault in inspection.faults if len(fault.dead) == fault.n_filters]
-    faults = [fault for fault in inspection.faults if fault.name in hidden or fault.dead]
-    faults = [fault for fault in faults if fault not in silent]
+    silent = inspection.silent
+    faults = [f for f in inspection.faults if (f.name in hidden or f.dead) and f not in silent]
     dead, same = sum(len(f.dead) for f in faults), sum(f.n_superfluous for f in faults)
     total = sum(f.n_filters for f in inspection.faults)
     if dead == same == 0 and not silent:
@@ -311,14 +310,18 @@ def _fault_words(inspection: Inspection) -> str:
 
 
 def _silent_words(silent: Sequence[FilterFaults]) -> str:
-    """Layers that no output depends on, as a whole: their filters need not be dead."""
+    """Layers that contribute nothing as a whole: their filters need not be dead."""
     names = ", ".join(fault.name for fault in silent[:3]) + (", ..." if len(silent) > 3 else "")
-    many = len(silent) > 1
+    if len(silent) == 1:
+        return (
+            f"A whole layer ({names}) contributes nothing on these images. Either its weights are zero, or what it "
+            "computes is multiplied by zero further on, as by a normalisation whose weights start at zero in an "
+            "untrained network, or its units have died: look at its weights and at those behind it."
+        )
     return (
-        f"No output changes with {f'{len(silent)} whole layers' if many else 'a whole layer'} ({names}). Either what "
-        f"{'they compute' if many else 'it computes'} is multiplied by zero further on, as by a normalisation whose "
-        f"weights start at zero in an untrained network, or {'their' if many else 'its'} units have died: look at the "
-        "weights behind."
+        f"{len(silent)} whole layers ({names}) contribute nothing on these images. Either their weights are zero, or "
+        "what they compute is multiplied by zero further on, as by a normalisation whose weights start at zero in an "
+        "untrained network, or their units have died: look at their weights and at those behind them."
     )
 
 
