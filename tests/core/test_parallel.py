@@ -98,10 +98,47 @@ def test_workers_end_when_their_parent_is_killed():
     workers = [int(parent.stdout.readline()) for _ in range(2)]
     parent.send_signal(signal.SIGKILL)
     parent.wait(timeout=COMMAND)
+    await_end(workers)
+
+
+def await_end(workers):
     limit = time.monotonic() + COMMAND
     while any(is_running(pid) for pid in workers):
         assert time.monotonic() < limit, "a worker outlives its parent"
         time.sleep(0.1)
+
+
+# a module that takes long to import in workers, as torch does on a busy machine
+SLOW = """
+import os, time
+if os.environ["PARENT"] != str(os.getpid()):
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(30000)
+def work(task): pass
+"""
+STARTING = """
+import os
+os.environ["PARENT"] = str(os.getpid())
+from firstlight.core.parallel import map_tasks
+from slow import work
+map_tasks(work, [0, 1], label="", n_jobs=2, show=False)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes have no parents there")
+def test_workers_that_still_import_end_when_their_parent_is_killed(tmp_path):
+    (tmp_path / "slow.py").write_text(SLOW)
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    parent = subprocess.Popen(
+        [sys.executable, "-c", STARTING],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    workers = [int(parent.stdout.readline()) for _ in range(2)]
+    parent.send_signal(signal.SIGKILL)
+    parent.wait(timeout=COMMAND)
+    await_end(workers)
 
 
 STOPPING = """

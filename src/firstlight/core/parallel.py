@@ -21,7 +21,7 @@ from firstlight.core.devices import chosen_device, computing_on
 from firstlight.core.errors import InvalidInput
 from firstlight.core.files import scratch_folder
 from firstlight.core.progress import Bar, is_watched, progress
-from firstlight.core.workers import POLL_SECONDS, running, stopping_workers
+from firstlight.core.workers import POLL_SECONDS, end_with, running, stopping_workers
 
 if TYPE_CHECKING:
     from firstlight.core.cluster.client import Cluster
@@ -237,7 +237,9 @@ def _in_processes(
             joblib.delayed(_run_there)(function, task, index, folder, bar is not None, os.getpid())
             for index, task in enumerate(tasks)
         )
-        parallel = joblib.Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")
+        # workers watch their parent before they import what the tasks need, which takes seconds
+        watching = {"initializer": end_with, "initargs": (os.getpid(),)}
+        parallel = joblib.Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered", **watching)
         with _polling(bar, folder) if bar else nullcontext(), stopping_workers(folder):
             for index, outcome, seconds in parallel(calls):
                 _worker_seconds += seconds
