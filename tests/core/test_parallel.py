@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from firstlight.core import parallel
-from firstlight.core.errors import InvalidInput
+from firstlight.core.errors import InvalidInput, WorkerLost
 from firstlight.core.parallel import cpu_seconds, default_jobs, map_tasks, on_cluster, report_fraction
 from limits import COMMAND
 
@@ -80,6 +80,18 @@ def test_a_cluster_without_dask_names_the_extra(monkeypatch):
 def test_without_a_cluster_nothing_changes():
     with on_cluster(None):
         assert map_tasks(lambda t: t + 1, [1, 2], label="", n_jobs=1, show=False) == [2, 3]
+
+
+def end_itself(task):
+    if task:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no such signal")
+def test_a_worker_that_is_killed_ends_the_map_with_advice_and_the_next_map_works():
+    with pytest.raises(WorkerLost, match="FIRSTLIGHT_JOBS to less than 2"):
+        map_tasks(end_itself, [0, 1, 2], label="", n_jobs=2, show=False)
+    assert map_tasks(abs, [-1, -2], label="", n_jobs=2, show=False) == [1, 2]
 
 
 ORPHANS = """

@@ -24,6 +24,10 @@ class ClusterProblem(FirstlightError):
     """A cluster stopped answering, or one of its workers cannot be used."""
 
 
+class WorkerLost(FirstlightError):
+    """A worker process was ended by somebody else: by the system for lack of memory, or by hand."""
+
+
 class Diverged(FirstlightError):
     """Training diverged: the loss is no longer finite."""
 

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -18,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from firstlight.core.cluster.worker import is_worker
 from firstlight.core.devices import chosen_device, computing_on
-from firstlight.core.errors import InvalidInput
+from firstlight.core.errors import InvalidInput, WorkerLost
 from firstlight.core.files import scratch_folder
 from firstlight.core.progress import Bar, is_watched, progress
 from firstlight.core.workers import POLL_SECONDS, end_with, running, stopping_workers
@@ -241,9 +242,16 @@ def _in_processes(
         watching = {"initializer": end_with, "initargs": (os.getpid(),)}
         parallel = joblib.Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered", **watching)
         with _polling(bar, folder) if bar else nullcontext(), stopping_workers(folder):
-            for index, outcome, seconds in parallel(calls):
-                _worker_seconds += seconds
-                yield index, outcome
+            try:
+                for index, outcome, seconds in parallel(calls):
+                    _worker_seconds += seconds
+                    yield index, outcome
+            except BrokenProcessPool as error:
+                raise WorkerLost(
+                    "All worker processes must live until their tasks are done; one was ended from outside, by the "
+                    "system if memory ran out. Finished runs are kept. Set FIRSTLIGHT_JOBS to less than "
+                    f"{jobs} and try again."
+                ) from error
 
 
 def _on_cluster(
