@@ -25,7 +25,7 @@ class ClusterProblem(FirstlightError):
 
 
 class WorkerLost(FirstlightError):
-    """A worker process was ended by somebody else: by the system for lack of memory, or by hand."""
+    """A worker process ended before its task: the system was out of memory, a library crashed, somebody killed it."""
 
 
 class Diverged(FirstlightError):

@@ -248,9 +248,8 @@ def _in_processes(
                     yield index, outcome
             except BrokenProcessPool as error:
                 raise WorkerLost(
-                    "All worker processes must live until their tasks are done; one was ended from outside, by the "
-                    "system if memory ran out. Finished runs are kept. Set FIRSTLIGHT_JOBS to less than "
-                    f"{jobs} and try again."
+                    "All worker processes must live until their tasks are done; one ended before, as happens when "
+                    f"memory runs out. Finished runs are kept. Set FIRSTLIGHT_JOBS to less than {jobs} and try again."
                 ) from error
 
 
