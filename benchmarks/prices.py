@@ -1,17 +1,27 @@
-"""Prices beside what was spent: Gram matrices and ConvRFM on CIFAR-10, CPU seconds of one thread, and their growth.
+"""Prices beside what was spent, in CPU seconds of one thread and in memory, and how both grow.
 
-python benchmarks/prices.py [--grams 200 400 800 1600] [--machines 100 200 400 800]
+Gram matrices and ConvRFM on CIFAR-10, gradient outer products of a VGG11 on CIFAR-10, tangent kernels of a LeNet on
+MNIST. Memory is the peak of a process of its own beyond what it holds before the job.
+
+python benchmarks/prices.py [--grams 200 400 800 1600] [--machines 100 200 400 800] [--agops 32 64 128 256]
+                            [--tangents 150 300 600 1200]
 python benchmarks/prices.py --plan 50000 --agop-images 500
 """
 
 import argparse
+import multiprocessing
+import resource
 import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from firstlight import models
 from firstlight.data import load
-from firstlight.kernels import ConvKernel, gram, kernel_agop, learn_metric, measure_rates
+from firstlight.kernels import ConvKernel, Price, gram, kernel_agop, learn_metric, measure_rates
+from firstlight.measures.feature_ansatz import agop_pace, patch_agop
+from firstlight.measures.linearized import ntk_gram, ntk_pace
 
 KERNEL = ConvKernel(depth=3)
 
@@ -30,19 +40,63 @@ def machine_of(n: int) -> None:
     learn_metric(x, y, z[n:], t[n:], kernel=KERNEL, rounds=1, patience=None, n_jobs=1, show=False)
 
 
-def compared(name: str, job, price, sizes: list[int]) -> None:
-    spent = []
+def network_of(name: str) -> torch.nn.Module:
+    return models.build(name, shape=(3, 32, 32) if name == "vgg11" else (1, 28, 28), seed=0)
+
+
+def digits(n: int) -> torch.Tensor:
+    return load("mnist", split="train", n=n, seed=0).x
+
+
+def agop_of(n: int) -> None:
+    patch_agop(network_of("vgg11"), images(n)[0], n_images=n, show=False)
+
+
+def tangent_of(n: int) -> None:
+    ntk_gram(network_of("lenet"), digits(n), outputs="full", show=False)
+
+
+def agop_price(n: int) -> Price:
+    pace = agop_pace(network_of("vgg11"), images(64)[0], n_images=n)
+    return Price(seconds=pace.seconds(n), bytes=pace.bytes(n))
+
+
+def tangent_price() -> Callable[[int], Price]:
+    pace = ntk_pace(network_of("lenet"), digits(512), outputs="full")
+    return lambda n: Price(seconds=pace.seconds(n), bytes=pace.bytes(n))
+
+
+def spent_on(job: Callable[[int], None], n: int) -> tuple[float, float]:
+    """CPU seconds and bytes of a job, in a process of its own that did a small one before."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_spend, (job, n))
+
+
+def _spend(job: Callable[[int], None], n: int) -> tuple[float, float]:
+    torch.set_num_threads(1)
+    job(4)
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    job(n)
+    return time.process_time() - start, 1024.0 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+
+
+def compared(name: str, job: Callable[[int], None], price: Callable[[int], Price], sizes: list[int]) -> None:
+    seconds, memory = [], []
     for n in sizes:
-        said = price(n).seconds
-        start = time.process_time()
-        job(n)
-        spent.append(time.process_time() - start)
+        said, spent = price(n), spent_on(job, n)
+        seconds.append(spent[0])
+        memory.append(spent[1])
         print(
-            f"{name}, n = {n}: {said:.2f} said, {spent[-1]:.2f} spent, {said / spent[-1] - 1:+.0%}",
+            f"{name}, n = {n}: {said.seconds:.2f} s said, {spent[0]:.2f} spent ({said.seconds / spent[0] - 1:+.0%}); "
+            f"{said.bytes / 1e6:.0f} MB said, {spent[1] / 1e6:.0f} spent",
             flush=True,
         )
     if len(sizes) > 1:
-        print(f"{name}: time grows with n to the power {np.polyfit(np.log(sizes), np.log(spent), 1)[0]:.2f}")
+        powers = [np.polyfit(np.log(sizes), np.log(values), 1)[0] for values in (seconds, memory)]
+        print(
+            f"{name}: time grows with n to the power {powers[0]:.2f}, memory to the power {powers[1]:.2f}",
+            flush=True,
+        )
 
 
 def sampling_error(n: int, points: int) -> None:
@@ -60,6 +114,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--grams", type=int, nargs="*", default=[200, 400, 800, 1600])
     parser.add_argument("--machines", type=int, nargs="*", default=[100, 200, 400, 800])
+    parser.add_argument("--agops", type=int, nargs="*", default=[32, 64, 128, 256])
+    parser.add_argument("--tangents", type=int, nargs="*", default=[150, 300, 600, 1200])
     parser.add_argument("--plan", type=int, help="only price one round of ConvRFM on so many images")
     parser.add_argument("--agop-images", type=int, default=500)
     given = parser.parse_args()
@@ -75,6 +131,8 @@ def main() -> None:
         return
     compared("Gram", gram_of, rates.gram, given.grams)
     compared("ConvRFM, 1 round", machine_of, lambda n: rates.rfm(n, n_valid=100, rounds=1), given.machines)
+    compared("AGOP of a VGG11", agop_of, agop_price, given.agops)
+    compared("Tangent kernel of a LeNet", tangent_of, tangent_price(), given.tangents)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 FLAGS = MODEL_FLAGS
 MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
 
+WORTH_SAYING = 5.0  # CPU seconds
+
 
 def inspect(
     checkpoint: str | None = None,
@@ -127,15 +129,32 @@ def inspect(
         "output_sum": "exact" if exact else "thrifty", "name": arch or factory or checkpoint,
     }  # fmt: skip
     given = {"data": data, "checkpoint": checkpoint, "initial": None if initial is None else str(initial)}
+
+    def measure() -> "Inspection":
+        if not json:
+            _say_price(model, scaled, settings)
+        return inspected(model, scaled, initial=before, **settings)
+
     with computing_on(place):
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},
-            lambda: inspected(model, scaled, initial=before, **settings),
+            measure,
             data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
         )
     _write(inspection, output, static=static, quiet=json)
     _check(inspection, json=json, conditions=fail_on or [])
+
+
+def _say_price(model: Any, images: Any, settings: dict[str, Any]) -> None:
+    """Say how long the reader will wait, unless it is over in a moment."""
+    from firstlight.insights import inspection_price
+
+    price = inspection_price(
+        model, images, **{key: value for key, value in settings.items() if key != "name"}
+    )
+    if price.seconds >= WORTH_SAYING:
+        print(f"The gradients will take about {price}.")
 
 
 def _demand_conditions(conditions: list[str]) -> None:

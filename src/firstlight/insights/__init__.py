@@ -37,6 +37,7 @@ from firstlight.insights.identity_task import (
 from firstlight.insights.inspection import (
     Inspection,
     inspect,
+    inspection_price,
 )
 from firstlight.insights.label_check import check_labels
 from firstlight.insights.label_result import LabelCheck
@@ -83,6 +84,7 @@ __all__ = [
     "identity_bias",
     "identity_images",
     "inspect",
+    "inspection_price",
     "label_suspicion",
     "learning_curve",
     "order_report",

@@ -1,5 +1,9 @@
 """Whether a layer's filters point where the network's gradients point."""
 
+from firstlight.measures.feature_ansatz.agop_pace import (
+    AgopPace,
+    agop_pace,
+)
 from firstlight.measures.feature_ansatz.ansatz import (
     Ansatz,
     AnsatzRow,
@@ -29,6 +33,7 @@ from firstlight.measures.feature_ansatz.patch_operator import (
 )
 
 __all__ = [
+    "AgopPace",
     "Ansatz",
     "AnsatzRow",
     "Eigenvectors",
@@ -36,6 +41,7 @@ __all__ = [
     "LayerGradients",
     "LayerMaps",
     "PatchAgop",
+    "agop_pace",
     "ansatz",
     "ansatz_from",
     "constant_share",
