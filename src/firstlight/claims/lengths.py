@@ -103,6 +103,7 @@ LENGTHS: dict[str, tuple[Length, ...]] = {
         Length(names=("linear_epochs",), short=1, groups=(1,)),
     ),
     "learning_order/conv_spread": (
+        Length(names=("n",), short=2000, groups=(0, 1), fills_memory=True),
         Length(names=("epochs",), short=1),
         Length(names=("linear_epochs",), short=1, groups=(1,)),
         Length(names=("nets",), short=2, groups=(0, 1)),
