@@ -1,10 +1,13 @@
 import errno
 import os
+import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -217,3 +220,57 @@ def test_a_lock_that_was_swept_while_one_waited_for_it_is_taken_anew(tmp_path):
         lock.unlink()
     waiting.join()
     assert order == [True]
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from firstlight.core import files
+files.SIGN_SECONDS = 0.1
+with files.locked(Path(sys.argv[1]), patience=1.0):
+    print("held", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@contextmanager
+def held_elsewhere(lock):
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_holder_that_is_stopped_loses_its_lock_and_one_that_is_slow_does_not(tmp_path):
+    lock, taken = tmp_path / "x.lock", threading.Event()
+
+    def wait():
+        with locked(lock, patience=4.0):
+            taken.set()
+
+    with held_elsewhere(lock) as holder:
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert not taken.wait(6.0)  # longer than the patience: its signs keep the lock
+        holder.send_signal(signal.SIGSTOP)
+        assert taken.wait(60.0)
+        waiting.join()
+        with locked(lock, patience=1.0):  # nor does it keep the next from the lock
+            pass
+        holder.send_signal(signal.SIGCONT)
+        holder.communicate("end\n", timeout=60)
+        assert holder.returncode == 0
+
+
+def test_a_holder_that_ends_gives_the_lock_on_at_once(tmp_path):
+    lock = tmp_path / "x.lock"
+    with held_elsewhere(lock) as holder:
+        holder.stdin.write("end\n")
+        holder.stdin.flush()
+        with locked(lock, patience=600.0):
+            assert lock.exists()

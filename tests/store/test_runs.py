@@ -1,4 +1,7 @@
 import json
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.store import RunSpec, Store, decode, encode
 from firstlight.training import History
+from machines import wait_until
 
 SPEC = RunSpec(what="test", config={"a": 1, "b": (0.5, None)}, data="d")
 RESULT = History(
@@ -158,3 +162,35 @@ def test_a_run_folder_under_another_name_is_refused(tmp_path):
     (tmp_path / spec.id).rename(tmp_path / ("0" * 16))
     with pytest.raises(StoreProblem, match=f"it is run {spec.id} under another name"):
         store.load("0" * 16)
+
+
+STOPPED = """
+import os, signal, sys
+from pathlib import Path
+from firstlight.store import RunSpec, Store
+def compute(scratch):
+    (scratch / "begun").touch()
+    os.kill(os.getpid(), signal.SIGSTOP)
+    return 5
+print(Store(Path(sys.argv[1])).fetch_or_run(RunSpec(what="test", config={}, data="d"), compute).result)
+"""
+
+
+def test_a_run_whose_process_was_stopped_is_computed_by_another_and_both_end(store, monkeypatch):
+    """A worker that never answers holds the lock of its run; without this the next worker waited forever."""
+    monkeypatch.setattr("firstlight.store.runs.PATIENCE", 1.0)
+    spec = RunSpec(what="test", config={}, data="d")
+    other = subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(store.root)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        begun = store.root / ".scratch" / spec.id / "begun"
+        wait_until(begun.exists)
+        assert store.fetch_or_run(spec, lambda scratch: 5).result == 5
+        other.send_signal(signal.SIGCONT)
+        assert other.communicate(timeout=60)[0] == "5\n"
+    finally:
+        other.kill()
+        other.communicate()
+    assert store.fetch_or_run(spec, lambda scratch: 6).result == 5
+    assert not begun.exists()

@@ -10,9 +10,10 @@ import secrets
 import shutil
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from io import BufferedWriter
 from pathlib import Path
@@ -22,6 +23,8 @@ from firstlight.core.errors import StoreProblem
 from firstlight.core.foreign import demand_regular
 
 BLOCK = 1 << 20
+WAIT_SECONDS = 0.1  # between two looks at a lock that somebody holds
+SIGN_SECONDS = 2.0  # between two signs of life of its holder
 
 
 def sha256_of(path: Path) -> str:
@@ -132,7 +135,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
+def locked(path: Path, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
     """Hold a lock file; the lock vanishes with the process, however that ends.
 
     Parameters
@@ -141,6 +144,9 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
         The lock file. It stays until :func:`sweep` finds that nobody holds it.
     shared : bool, default False
         Let others hold the lock too, as readers do; only a holder that shares nothing keeps them out.
+    patience : float, optional
+        Take the place of a holder that gave no sign of life for so many seconds: one that was stopped, or whose machine
+        hangs. Only for work that two may do at once without harm. A holder gives signs if it has patience itself.
     """
     try:
         import fcntl
@@ -150,12 +156,52 @@ def locked(path: Path, *, shared: bool = False) -> Iterator[None]:
     while True:
         with clear_disk_errors(path):
             file = file_to_write(path).open("ab")
-        fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        if patience is None:
+            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        elif not _taken_while_it_lives(file, patience) and _is_at(file, path):
+            path.unlink(missing_ok=True)  # the silent holder keeps its file, and we make another of this name
         if _is_at(file, path):
             break
         file.close()  # swept away while we waited: others hold another file of this name
-    with file:
+    with file, nullcontext() if patience is None else _signs_of_life(file):
         yield
+
+
+def _taken_while_it_lives(file: BufferedWriter, patience: float) -> bool:
+    """Wait for a lock; give up when the time of its file has not changed for too long by our own clock."""
+    import fcntl
+
+    seen, since = -1, time.monotonic()
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            now = os.fstat(file.fileno()).st_mtime_ns
+            if now != seen:
+                seen, since = now, time.monotonic()
+            elif time.monotonic() - since > patience:
+                return False
+            time.sleep(WAIT_SECONDS)
+
+
+@contextmanager
+def _signs_of_life(file: BufferedWriter) -> Iterator[None]:
+    """Renew the time of a file every other second, from a thread that stops when the process is stopped."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(SIGN_SECONDS):
+            with suppress(OSError):
+                os.utime(file.fileno())
+
+    thread = threading.Thread(target=renew, daemon=True, name="signs of life")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _is_at(file: BufferedWriter, path: Path) -> bool:

@@ -34,6 +34,9 @@ from firstlight.core.version import NUMERICS
 from firstlight.store.encoding import apart, decode, encode
 from firstlight.store.index import ARRAYS, RUN, Listed, note_run, run_ids
 
+PATIENCE = 60.0
+"""Seconds without a sign of life after which the work of another process is done again."""
+
 
 def _device() -> str:
     device = chosen_device()
@@ -117,7 +120,7 @@ class Store:
 
         `compute` gets a scratch folder that outlives a killed process: whatever checkpoint lies there
         is found again by the next call with the same specification. Two processes with the same
-        specification take turns.
+        specification take turns; one that is silent for a minute loses its turn, for the other would wait forever.
         """
         if spec in self:
             return self._reused(spec.id)
@@ -126,7 +129,7 @@ class Store:
         with clear_disk_errors(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
         lock = scratch.with_suffix(".lock")
-        with locked(lock):
+        with locked(lock, patience=PATIENCE):
             if spec not in self:
                 wall, cpu = time.perf_counter(), cpu_seconds()
                 with _new_account():
