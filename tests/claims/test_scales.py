@@ -6,7 +6,7 @@ import pytest
 
 from firstlight.claims import STUDIES, Entry, record
 from firstlight.claims.ledger import read_entries
-from firstlight.claims.price import Price, price_rows, record_prices
+from firstlight.claims.price import RAN, Price, price_rows, record_prices
 from firstlight.claims.scales import MOST, contradiction
 from firstlight.core.errors import FirstlightError
 from firstlight.report.atlas import atlas_blocks, write_atlas
@@ -66,6 +66,7 @@ def test_the_atlas_shows_reported_desk_and_night_side_by_side(tmp_path):
 
 def test_prices_are_recorded_beside_what_runs_took_and_explain_what_did_not_run(tmp_path):
     record([NIGHT], tmp_path)
+    assert price_rows(tmp_path) == [("identity/filter_size", "unknown", "unknown", "2", "1", RAN)]
     bound = Price(
         study="identity/filter_size",
         cpu_seconds=3600.0,

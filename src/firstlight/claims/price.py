@@ -31,6 +31,9 @@ BEYOND = 1.5
 MODEL = 2
 """Version of the cost model, which stored prices are named by."""
 
+RAN = "not rehearsed: it ran"
+"""Remark on a study whose cost is known from its runs alone."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
@@ -242,12 +245,14 @@ def price_rows(folder: Path, *, scale: str = "night") -> list[tuple[str, ...]]:
         for entry in read_entries(folder / scale / f"{theme}.json"):
             if entry.runs:
                 took[entry.study] = (entry.cpu_seconds / len(entry.seeds), len(entry.seeds))
+    priced = {row["study"]: row for row in _recorded(price_file(folder, scale))}
+    unpriced = {name: _row(Price(study=name, problem=RAN)) for name in took if name not in priced}
     rows: list[tuple[str, ...]] = []
-    for row in _recorded(price_file(folder, scale)):
-        seconds, seeds = took.get(row["study"], (math.nan, 0))
+    for name, row in sorted((priced | unpriced).items()):
+        seconds, seeds = took.get(name, (math.nan, 0))
         rows.append(
             (
-                row["study"],
+                name,
                 _hours(row),
                 _digits(row["memory_bytes"], 1e9, " GB"),
                 _digits(seconds, 3600, "") if seeds else "",

@@ -15,7 +15,7 @@ from firstlight.claims.study import STUDIES, Study
 from firstlight.core.errors import DataUnavailable, Diverged, InvalidInput
 from firstlight.core.parallel import cpu_seconds, single_thread
 
-LIMIT_SECONDS = 240
+LIMIT_SECONDS = 480
 """CPU time of one short run; one that takes longer is no rehearsal."""
 
 
