@@ -1,7 +1,7 @@
 """Prices beside what was spent, in CPU seconds of one thread and in memory, and how both grow.
 
 Gram matrices and ConvRFM on CIFAR-10, gradient outer products of a VGG11 on CIFAR-10, tangent kernels of a LeNet on
-MNIST. Memory is the peak of a process of its own beyond what it holds before the job.
+MNIST. Memory is what a process of its own needs beyond what it held before the job.
 
 python benchmarks/prices.py [--grams 200 400 800 1600] [--machines 100 200 400 800] [--agops 32 64 128 256]
                             [--tangents 150 300 600 1200]
@@ -11,8 +11,11 @@ python benchmarks/prices.py --plan 50000 --agop-images 500
 import argparse
 import multiprocessing
 import resource
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -24,6 +27,7 @@ from firstlight.measures.feature_ansatz import agop_pace, patch_agop
 from firstlight.measures.linearized import ntk_gram, ntk_pace
 
 KERNEL = ConvKernel(depth=3)
+Work = Callable[[], object]  # ready to run: its images are loaded
 
 
 def images(n: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -31,13 +35,15 @@ def images(n: int) -> tuple[torch.Tensor, torch.Tensor]:
     return data.x, torch.nn.functional.one_hot(data.y, 10).double()
 
 
-def gram_of(n: int) -> None:
-    gram(images(n)[0], kernel=KERNEL, n_jobs=1, show=False)
+def gram_of(n: int) -> Work:
+    return partial(gram, images(n)[0], kernel=KERNEL, n_jobs=1, show=False)
 
 
-def machine_of(n: int) -> None:
+def machine_of(n: int) -> Work:
     (x, y), (z, t) = images(n), images(n + 100)
-    learn_metric(x, y, z[n:], t[n:], kernel=KERNEL, rounds=1, patience=None, n_jobs=1, show=False)
+    return partial(
+        learn_metric, x, y, z[n:], t[n:], kernel=KERNEL, rounds=1, patience=None, n_jobs=1, show=False
+    )
 
 
 def network_of(name: str) -> torch.nn.Module:
@@ -48,12 +54,12 @@ def digits(n: int) -> torch.Tensor:
     return load("mnist", split="train", n=n, seed=0).x
 
 
-def agop_of(n: int) -> None:
-    patch_agop(network_of("vgg11"), images(n)[0], n_images=n, show=False)
+def agop_of(n: int) -> Work:
+    return partial(patch_agop, network_of("vgg11"), images(n)[0], n_images=n, show=False)
 
 
-def tangent_of(n: int) -> None:
-    ntk_gram(network_of("lenet"), digits(n), outputs="full", show=False)
+def tangent_of(n: int) -> Work:
+    return partial(ntk_gram, network_of("lenet"), digits(n), outputs="full", show=False)
 
 
 def agop_price(n: int) -> Price:
@@ -66,21 +72,38 @@ def tangent_price() -> Callable[[int], Price]:
     return lambda n: Price(seconds=pace.seconds(n), bytes=pace.bytes(n))
 
 
-def spent_on(job: Callable[[int], None], n: int) -> tuple[float, float]:
+def spent_on(job: Callable[[int], Work], n: int) -> tuple[float, float]:
     """CPU seconds and bytes of a job, in a process of its own that did a small one before."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_spend, (job, n))
 
 
-def _spend(job: Callable[[int], None], n: int) -> tuple[float, float]:
+def _spend(job: Callable[[int], Work], n: int) -> tuple[float, float]:
     torch.set_num_threads(1)
-    job(4)
-    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-    job(n)
-    return time.process_time() - start, 1024.0 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    job(4)()
+    work, before, done = job(n), _resident(), threading.Event()
+    highest = [before]
+
+    def watch() -> None:
+        while not done.wait(0.002):
+            highest[0] = max(highest[0], _resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    start = time.process_time()
+    result = work()  # held until the last look
+    seconds = time.process_time() - start
+    done.set()
+    watcher.join()
+    del result
+    return seconds, highest[0] - before
 
 
-def compared(name: str, job: Callable[[int], None], price: Callable[[int], Price], sizes: list[int]) -> None:
+def _resident() -> float:
+    return float(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def compared(name: str, job: Callable[[int], Work], price: Callable[[int], Price], sizes: list[int]) -> None:
     seconds, memory = [], []
     for n in sizes:
         said, spent = price(n), spent_on(job, n)

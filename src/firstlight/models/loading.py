@@ -138,4 +138,4 @@ def _built(
 
 
 def _pretrained_hint() -> str:
-    return f"Networks that need no file: {', '.join(PRETRAINED)}."
+    return f"Networks that need no file, named in the place of a checkpoint: {', '.join(PRETRAINED)}."
