@@ -89,5 +89,7 @@ def test_the_matrix_counts_in_memory(outputs, rows):
 def test_nothing_cannot_be_priced():
     with pytest.raises(InvalidInput, match="not empty"):
         agop_pace(small(), IMAGES[:0], n_images=3)
+    with pytest.raises(InvalidInput, match="must have weights"):
+        agop_pace(nn.Flatten(), IMAGES, n_images=3)
     with pytest.raises(InvalidInput, match="at least one image"):
         ntk_pace(small(), IMAGES[:0])

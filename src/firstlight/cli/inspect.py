@@ -1,6 +1,7 @@
 """`firstlight inspect`: one page about a trained network."""
 
 import sys
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -148,13 +149,14 @@ def inspect(
 
 def _say_price(model: Any, images: Any, settings: dict[str, Any]) -> None:
     """Say how long the reader will wait, unless it is over in a moment."""
+    from firstlight.core.errors import FirstlightError
     from firstlight.insights import inspection_price
 
-    price = inspection_price(
-        model, images, **{key: value for key, value in settings.items() if key != "name"}
-    )
-    if price.seconds >= WORTH_SAYING:
-        print(f"The gradients will take about {price}.")
+    known = {key: value for key, value in settings.items() if key != "name"}
+    with suppress(FirstlightError):  # what is wrong with the input, the inspection says better
+        price = inspection_price(model, images, **known)
+        if price.seconds >= WORTH_SAYING:
+            print(f"The gradients will take about {price}.")
 
 
 def _demand_conditions(conditions: list[str]) -> None:

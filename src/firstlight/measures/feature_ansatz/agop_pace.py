@@ -18,7 +18,7 @@ from firstlight.core.seeds import generator_from
 from firstlight.measures.feature_ansatz.patch_agop import _backward, _block_size, _discovered, _forward
 from firstlight.models.wrappers import unwrapped
 
-MANY = 17  # images timed together; one of them alone tells what a block costs whatever its size
+MANY = 17  # images timed together; one alone tells what a block costs whatever its size
 COPIES = 3  # of a layer's outputs: the forward pass keeps two, and a gradient passes
 
 
@@ -65,6 +65,7 @@ def agop_pace(
     layers: str = "all",
     output_sum: str = "auto",
     output_part: OutputName = None,
+    sample: int = MANY,
 ) -> AgopPace:
     """Time the passes of a few images, with as many backward passes as `n_images` of them would get.
 
@@ -73,9 +74,11 @@ def agop_pace(
     model, layers, output_sum, output_part
         As for :func:`patch_agop`.
     images : Tensor of shape (n, ...)
-        Some or all of the images; up to 17 are used.
+        Some or all of the images.
     n_images : int
         How many there will be.
+    sample : int, default MANY
+        Images that are timed together, at least two; passes of single images come on top.
 
     Examples
     --------
@@ -88,10 +91,12 @@ def agop_pace(
     model = unwrapped(model)
     demand_differentiable(model)
     model, _ = in_full_precision(model)
-    parameter = next(model.parameters())
+    parameter = next(model.parameters(), None)
+    if parameter is None:
+        raise InvalidInput(f"`model` must have weights; {type(model).__name__} has none.")
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
         recorder = Recorder(model)
-        few = images[:MANY].to(parameter.device, parameter.dtype)
+        few = images[: max(sample, 2)].to(parameter.device, parameter.dtype)
         chosen, _ = _discovered(recorder, few[:1], layers)
         elements = sum(recorder.elements[name] for name in chosen)
         block = min(_block_size(elements), n_images)
