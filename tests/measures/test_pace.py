@@ -86,6 +86,21 @@ def test_the_matrix_counts_in_memory(outputs, rows):
     assert pace.seconds(48) >= pace.seconds(24) > 0
 
 
+@pytest.mark.parametrize("given", [1, 3, 24])
+def test_few_images_are_repeated_until_the_cost_of_a_pair_shows(monkeypatch, given):
+    """The clock is ours: a call takes 10 ms, an image 30 us, a pair 1 us."""
+    module, now = import_module("firstlight.measures.linearized.ntk_pace"), [0.0]
+
+    def gram(model, images, **named):
+        n = len(images)
+        now[0] += 1e-2 + 3e-5 * n + 1e-6 * n * (n + 1) / 2
+
+    monkeypatch.setattr(module, "ntk_gram", gram)
+    monkeypatch.setattr(module.time, "process_time", lambda: now[0])
+    pace = ntk_pace(small(), IMAGES[:given])
+    assert [pace.call, pace.image, pace.pair] == pytest.approx([1e-2, 3e-5, 1e-6], rel=1e-6)
+
+
 def test_nothing_cannot_be_priced():
     with pytest.raises(InvalidInput, match="not empty"):
         agop_pace(small(), IMAGES[:0], n_images=3)

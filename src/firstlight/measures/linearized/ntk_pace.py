@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from scipy.optimize import nnls
 from torch import Tensor, nn
 
@@ -21,7 +22,7 @@ from firstlight.measures.linearized.ntk import (
 )
 from firstlight.models.wrappers import unwrapped
 
-LEAST, MOST = 16, 512  # images that are timed at once: as many as take ENOUGH
+LEAST, MOST = 16, 512  # images that are timed at once: doubled until they take ENOUGH
 ENOUGH = 0.5  # CPU seconds
 
 
@@ -87,34 +88,34 @@ def ntk_pace(
     model, outputs, output_part
         As for :func:`ntk_gram`.
     images : Tensor of shape (n, ...)
-        Some or all of the images.
+        Some or all of the images. They are repeated if they are too few to be timed: a cost depends on their number.
 
     Examples
     --------
-    >>> import torch
     >>> model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 10))
-    >>> pace = ntk_pace(model, torch.rand(8, 1, 8, 8))
-    >>> pace.seconds(4000) > pace.seconds(400)
-    True
+    >>> pace = ntk_pace(model, torch.rand(8, 1, 8, 8), outputs="full")
+    >>> pace.rows, pace.bytes(4000) > 4 * 40_000**2
+    (10, True)
     """
     if not len(images):
         raise InvalidInput("`images` must hold at least one image; it is empty.")
     ready = _prepared(unwrapped(model))
     parameter = next(ready.parameters())
-    few = images[:MOST].to(parameter.device, parameter.dtype)
-    with _reading(ready, few, output_part) as reader:
-        cotangents = _cotangents(outputs, reader.n_outputs, few)
+    given = images[:MOST].to(parameter.device, parameter.dtype)
+    with _reading(ready, given, output_part) as reader:
+        cotangents = _cotangents(outputs, reader.n_outputs, given)
         reader.choose_forms(len(cotangents), is_trace=outputs == "trace")
         numbers = reader.numbers_per_image(len(cotangents))
 
     def timed(n: int) -> float:
+        part = given[torch.arange(n, device=given.device) % len(given)]
         start = time.process_time()
-        ntk_gram(model, few[:n], outputs=outputs, output_part=output_part, show=False)
+        ntk_gram(model, part, outputs=outputs, output_part=output_part, show=False)
         return time.process_time() - start
 
     timed(1)  # the first call of a layer chooses its routines
-    most = min(LEAST, len(few))
-    while timed(most) < ENOUGH and 2 * most <= len(few):
+    most = min(LEAST, len(given))
+    while timed(most) < ENOUGH and most < MOST:
         most *= 2
     sizes = sorted({max(1, most // part) for part in (1, 2, 4, 8)})
     spent = np.array([(timed(n) + timed(n)) / 2 for n in sizes])
@@ -124,8 +125,8 @@ def ntk_pace(
         call=float(call),
         image=float(image),
         pair=float(pair),
-        image_bytes=float(numbers * few.element_size()),
+        image_bytes=float(numbers * given.element_size()),
         rows=1 if outputs == "trace" else len(cotangents),
         size=max(1, _BLOCK_ELEMENTS // numbers),
-        element=few.element_size(),
+        element=given.element_size(),
     )
