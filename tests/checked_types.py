@@ -15,7 +15,7 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
 
     jaxtyping hands over an empty function with the signature of the real one, so two with the same name, parameters
     and annotations are the same. A function inside another is defined at every call of it, and to compile its checker
-    takes 2 ms each time.
+    takes 2 ms each time. Most functions are never called in a process, so compiling waits for the first call.
     """
     if not isinstance(function, FunctionType):
         return _beartype(function)
@@ -32,5 +32,16 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     except TypeError:  # an annotation that cannot be hashed
         return _beartype(function)
     if known is None:
-        known = _checkers[signature] = _beartype(function)
+        known = _checkers[signature] = _on_first_call(function)
     return known
+
+
+def _on_first_call(function: Callable[..., Any]) -> Callable[..., Any]:
+    compiled: list[Callable[..., Any]] = []
+
+    def check(*args: Any, **kwargs: Any) -> Any:
+        if not compiled:
+            compiled.append(_beartype(function))
+        return compiled[0](*args, **kwargs)
+
+    return check
