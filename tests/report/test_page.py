@@ -3,6 +3,7 @@ import csv
 import dataclasses
 import io
 import re
+from collections import Counter
 from html import unescape
 
 import pytest
@@ -13,7 +14,7 @@ from firstlight.figures import Curve, Figure, curves
 from firstlight.report import Page, Panel, Section, render, tour_page, write_page
 from firstlight.report.drawing import Drawing
 from firstlight.report.formulas import formulas_of
-from firstlight.report.tour import PAGES
+from firstlight.report.tour import PAGES, PartPage
 from firstlight.tour import PARTS
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'"
@@ -75,6 +76,24 @@ def test_a_tour_is_shown_part_by_part(small_tour):
     assert page.pending == tuple(part.words for part in PARTS)
     assert "Unfinished" in render(page)
     assert 'http-equiv="refresh"' in render(page, static=True)
+
+
+def test_a_page_that_grows_draws_no_part_twice(small_tour, monkeypatch):
+    count, drawn, draw = Counter(), {}, PartPage.draw
+
+    def counted(page, result):
+        count[type(result)] += 1
+        return draw(page, result)
+
+    monkeypatch.setattr(PartPage, "draw", counted)
+    names = list(small_tour.parts)
+    for n in range(len(names) + 1):
+        parts = {name: small_tour.parts[name] for name in names[:n]}
+        page = tour_page(dataclasses.replace(small_tour, parts=parts), drawn=drawn)
+        assert len(page.pending) == len(PARTS) - n
+    assert set(count.values()) == {1}
+    assert len(count) == len(PARTS)
+    assert render(page) == render(tour_page(small_tour))
 
 
 def test_every_part_of_a_tour_has_a_page_of_its_own(small_tour):

@@ -2,13 +2,9 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firstlight.cli.arguments import AS_THEY_ARE, Cluster, Device, FolderOptions, Page, Seed, Static, Switch
 from firstlight.cli.output import announce_split, page_file, wrote
-
-if TYPE_CHECKING:
-    from firstlight.tour import Tour
 
 
 def tour(
@@ -46,6 +42,8 @@ def tour(
     from firstlight.core.progress import screen
     from firstlight.data import load_splits, usual_data_set
     from firstlight.report import tour_page, write_page
+    from firstlight.report.tour import DrawnPart
+    from firstlight.tour import PARTS, Tour
     from firstlight.tour.stored import fetch_or_run_tour
 
     if not 0.1 <= minutes <= 600:
@@ -57,25 +55,18 @@ def tour(
         print(reason, file=sys.stderr)
     train, test = load_splits(name, n=n, at_most=2000, n_test=2000, seed=seed, **folder.options)
     announce_split(train, test)
+    drawn: dict[str, DrawnPart] = {}
     told: set[str] = set()
     with on_cluster(cluster), screen(f"Tour of {name}, page in {output}", seconds=60 * minutes) as view:
 
-        def listen(so_far: "Tour") -> None:
-            for part, words in _findings(so_far).items():
-                if part not in told:
-                    view.add(part, words)
-                    told.add(part)
-            write_page(tour_page(so_far, reloads=watch), output, static=static)
+        def listen(so_far: Tour) -> None:
+            page = tour_page(so_far, reloads=watch, drawn=drawn)
+            for part in PARTS:
+                if part.name in drawn and part.name not in told:
+                    view.add(part.words, drawn[part.name].summary)
+                    told.add(part.name)
+            write_page(page, output, static=static)
 
         run = fetch_or_run_tour(train, test, minutes=minutes, seed=seed, listen=listen, device=place)
-    wrote(write_page(tour_page(run.result), output, static=static))
+    wrote(write_page(tour_page(run.result, drawn=drawn), output, static=static))
     print(f"`firstlight report {run.id}` writes it again.", file=sys.stderr)
-
-
-def _findings(so_far: "Tour") -> dict[str, str]:
-    """One sentence for each part that is done."""
-    from firstlight.report.tour import PAGES
-    from firstlight.tour import PARTS
-
-    done = {part: so_far.parts[part.name] for part in PARTS if part.name in so_far.parts}
-    return {part.words: PAGES[type(result)].summary(result) for part, result in done.items()}

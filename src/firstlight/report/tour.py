@@ -42,12 +42,25 @@ class PartPage:
     answers: Callable[[Any], tuple[Answer, ...]]
     sections: Callable[[Any], tuple[Section, ...]]
 
-    def summary(self, result: Result) -> str:
+    def draw(self, result: Result) -> "DrawnPart":
+        """Compute answers and figures."""
+        return DrawnPart(answers=self.answers(result), sections=self.sections(result))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnPart:
+    """Answers and figures of one part."""
+
+    answers: tuple[Answer, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def summary(self) -> str:
         """The first sentence, for a terminal."""
-        return (self.answers(result) or self.sections(result))[0].answer.split(". ")[0]
+        return (self.answers or self.sections)[0].answer.split(". ")[0]
 
 
-def tour_page(tour: Tour, *, reloads: bool = False) -> Page:
+def tour_page(tour: Tour, *, reloads: bool = False, drawn: dict[str, DrawnPart] | None = None) -> Page:
     """Turn what a tour has measured so far into a page.
 
     Parameters
@@ -56,17 +69,22 @@ def tour_page(tour: Tour, *, reloads: bool = False) -> Page:
         Complete or not.
     reloads : bool, default False
         An unfinished page loads itself again.
+    drawn : dict of str to DrawnPart, optional
+        Parts of this tour that were drawn before, by name; the others are added. A page that grows draws nothing twice.
     """
-    results = [tour.parts[part.name] for part in PARTS if part.name in tour.parts]
-    shown = [(PAGES[type(result)], result) for result in results]
+    drawn = {} if drawn is None else drawn
+    for name, result in tour.parts.items():
+        if name not in drawn:
+            drawn[name] = PAGES[type(result)].draw(result)
+    shown = [drawn[part.name] for part in PARTS if part.name in tour.parts]
     return Page(
         title=f"What a small network learned from {tour.data_name}",
         lead=(
             f"Small convolutional networks were trained on {tour.n_images:,} images of {tour.data_name} and looked at: "
             "what they learned, in what order, and why. Grey and dashed is what would be seen without learning.",
         ),
-        answers=tuple(answer for page, result in shown for answer in page.answers(result)),
-        sections=tuple(section for page, result in shown for section in page.sections(result)),
+        answers=tuple(answer for part in shown for answer in part.answers),
+        sections=tuple(section for part in shown for section in part.sections),
         facts={
             "Data": f"{tour.data_name}, {tour.n_images} images",
             "Training": tour.recipe,
