@@ -143,7 +143,10 @@ def test_a_file_with_two_labels_is_refused(folder, tmp_path, monkeypatch, capsys
     ("arguments", "words"),
     [
         (["photos", "--budget", "soon"], "--budget must be a duration"),
-        (["photos", "--record", "x.csv", "--model", "lenet"], "leave out --model"),
+        (["photos", "--record", "x.csv", "--arch", "lenet"], "leave out --arch"),
+        (["photos", "--record", "x.csv", "--import", "a:b"], "leave out --arch, --import"),
+        (["photos", "--arch", "lenet", "--import", "a:b"], "give one of them"),
+        (["photos", "--import", "lenet"], "as module:function; got 'lenet'"),
         (["photos", "--csv", "no/such/x.csv"], "--csv must name a file"),
         (["photos", "--n", "40", "--top", "0"], "--top"),
         (["no_such_set"], "no_such_set"),

@@ -21,7 +21,8 @@ def labels(
     data: str,
     /,
     *,
-    model: str | None = None,
+    arch: Annotated[str | None, Parameter(name=("--arch", "--model"))] = None,
+    factory: Annotated[str | None, Parameter(name="--import")] = None,
     record: Path | None = None,
     budget: str | None = None,
     split: str = "train",
@@ -46,9 +47,12 @@ def labels(
     data
         A folder of class folders, the name of a data set, an npz file, an archive, or a CSV with the columns file and
         label.
-    model
-        Network to train: the name of an architecture, or code of yours as module:function that builds one with an
-        output per class. By default a small convolutional network.
+    arch
+        Network to train: the name of an architecture, or timm:NAME, torchvision:NAME or hf:NAME (transformers) where
+        that package is installed. By default a small convolutional network.
+    factory
+        Code of yours that builds the network to train, with an output per class, as module:function; the function is
+        called without arguments.
     record
         CSV that an AccessibilityRecorder wrote in a training of your own on these images; no network is trained.
     budget
@@ -75,8 +79,13 @@ def labels(
     page_file(table, flag="--csv")
     if table == output:
         raise InvalidInput(f"--csv must differ from --output; got {output} for both.")
+    if arch is not None and factory is not None:
+        raise InvalidInput("--arch and --import both name the network to train: give one of them.")
+    if factory is not None and ":" not in factory:
+        raise InvalidInput(f"--import must name code of yours as module:function; got {factory!r}.")
+    model = arch or factory
     if record is not None and (model is not None or budget is not None or n is not None):
-        raise InvalidInput("--record replaces training: leave out --model, --budget and --n.")
+        raise InvalidInput("--record replaces training: leave out --arch, --import, --budget and --n.")
     seconds = None if budget is None else seconds_of(budget)
     images = _images(data, split, n, seed, folder)
     with on_cluster(cluster):
