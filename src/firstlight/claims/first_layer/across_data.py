@@ -27,6 +27,7 @@ class AcrossData(Study):
 
         n_images: int = 2000
         epochs: int = 15
+        milestones: tuple[float, ...] = ()  # the paper keeps the rate, with batches of 256
         large_images: int = 1000
         large_epochs: int = 12
         channels: int = 16
@@ -34,7 +35,9 @@ class AcrossData(Study):
 
     scales = {
         "smoke": Config(n_images=64, epochs=1, large_images=32, large_epochs=1),
-        "desk": Config(epochs=40, large_epochs=24),  # 15 and 12 epochs left networks below 80 %
+        # at the full rate accuracy goes up and down with the last batches: 60 to 100 % after 15 epochs, 82 to 100 %
+        # after 40; 12 epochs left the 7x7 filters at 75 %
+        "desk": Config(epochs=20, milestones=(0.75,), large_epochs=24),
         "paper": Config(n_images=4000, epochs=150, large_images=8000, large_epochs=150, channels=64),
     }
 
@@ -48,7 +51,13 @@ class AcrossData(Study):
             data = photos.only(*part).sample(cfg.n_images, seed=cfg.seed)
             options = {"batch_norm": True}  # without it the rate of 0.1 diverges on these photographs
             spec = ModelSpec(name="small", classes=data.n_classes, shape=data.shape, options=options)
-            recipe = Recipe(lr=0.1, batch_size=32, epochs=cfg.epochs, seed=network_seed(cfg.seed, half))
+            recipe = Recipe(
+                lr=0.1,
+                batch_size=32,
+                epochs=cfg.epochs,
+                milestones=cfg.milestones,
+                seed=network_seed(cfg.seed, half),
+            )
             banks.append(bank(spec, 1, data, recipe, label=f"photographs, half {half + 1}"))
             bases.append(basis(data))
         (a, b), (p, q) = banks, bases
