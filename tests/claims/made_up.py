@@ -3,7 +3,7 @@
 import random
 import re
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 
 import jaxtyping
 import torch
@@ -31,7 +31,8 @@ def judgements(rule, points, wanted, *, seed=0):
     """
     reached = set()
     with types_unchecked():
-        for made in draws(rule, points, seed=seed):
+        both = chain(draws(rule, points, seed=seed), draws(rule, points, seed=seed, alike=True))
+        for made in both:
             judgement = judge(rule, made)
             reached |= {judgement.verdict, judgement.null_verdict} & wanted
             if reached == wanted:
@@ -61,8 +62,12 @@ def types_unchecked():
         jaxtyping.config.update("jaxtyping_disable", before)
 
 
-def draws(rule, points, *, seed, only_published=False):
-    """Evidence around the numbers that the rule names, at the points it names or at those that ran."""
+def draws(rule, points, *, seed, only_published=False, alike=False):
+    """Evidence around the numbers that the rule names, at the points it names or at those that ran.
+
+    Rules that ask whether several measurements are nearly equal hardly ever find it among independent ones: if they
+    are to be `alike`, every second one is close to the one before.
+    """
     drawn = random.Random(seed)
     names = sorted(set().union(*(condition.names for condition in rule.conditions)))
     published = {name: named_points(rule, name) or list(points.get(name, ())) or [None] for name in names}
@@ -75,7 +80,7 @@ def draws(rule, points, *, seed, only_published=False):
     ]
     for _ in range(TRIES):
         where = published if only_published or drawn.random() < 0.5 else ran
-        yield _draw(names, where, levels, drawn)
+        yield _draw(names, where, levels, drawn, alike)
 
 
 def named_points(rule, name):
@@ -90,11 +95,12 @@ def named_points(rule, name):
     return sorted(named, key=lambda point: (isinstance(point, str), point))
 
 
-def _draw(names, where, levels, drawn):
-    spread = drawn.choice(SPREADS)
+def _draw(names, where, levels, drawn, alike):
+    spread, level = drawn.choice(SPREADS), None
     values = {}
     for name in names:
-        level = drawn.choice(levels) * drawn.choice((1.0, 1.0, 0.5, 2.0, -1.0))
+        if level is None or not alike or drawn.random() < 0.5:
+            level = drawn.choice(levels) * drawn.choice((1.0, 1.0, 0.5, 2.0, -1.0))
         scale = max(abs(level), drawn.choice((1e-12, 1e-3, 1.0)))
         level += scale * drawn.choice((0.0, 0.02, -0.02, 0.1, -0.1, 0.4, -0.4))
         trend = scale * drawn.choice((0.0, 0.02, -0.02, 0.2, -0.2))
