@@ -147,6 +147,7 @@ def test_a_file_with_two_labels_is_refused(folder, tmp_path, monkeypatch, capsys
         (["photos", "--record", "x.csv", "--import", "a:b"], "leave out --arch, --import"),
         (["photos", "--arch", "lenet", "--import", "a:b"], "give one of them"),
         (["photos", "--import", "lenet"], "as module:function; got 'lenet'"),
+        (["photos", "--n", "40", "--arch", ""], "Unknown model ''"),
         (["photos", "--csv", "no/such/x.csv"], "--csv must name a file"),
         (["photos", "--n", "40", "--top", "0"], "--top"),
         (["no_such_set"], "no_such_set"),

@@ -83,7 +83,7 @@ def labels(
         raise InvalidInput("--arch and --import both name the network to train: give one of them.")
     if factory is not None and ":" not in factory:
         raise InvalidInput(f"--import must name code of yours as module:function; got {factory!r}.")
-    model = arch or factory
+    model = factory if arch is None else arch
     if record is not None and (model is not None or budget is not None or n is not None):
         raise InvalidInput("--record replaces training: leave out --arch, --import, --budget and --n.")
     seconds = None if budget is None else seconds_of(budget)

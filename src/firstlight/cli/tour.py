@@ -56,15 +56,14 @@ def tour(
     train, test = load_splits(name, n=n, at_most=2000, n_test=2000, seed=seed, **folder.options)
     announce_split(train, test)
     drawn: dict[str, DrawnPart] = {}
-    told: set[str] = set()
     with on_cluster(cluster), screen(f"Tour of {name}, page in {output}", seconds=60 * minutes) as view:
 
         def listen(so_far: Tour) -> None:
+            told = set(drawn)
             page = tour_page(so_far, reloads=watch, drawn=drawn)
             for part in PARTS:
-                if part.name in drawn and part.name not in told:
+                if part.name in drawn.keys() - told:
                     view.add(part.words, drawn[part.name].summary)
-                    told.add(part.name)
             write_page(page, output, static=static)
 
         run = fetch_or_run_tour(train, test, minutes=minutes, seed=seed, listen=listen, device=place)
