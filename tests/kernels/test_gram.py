@@ -117,6 +117,16 @@ def test_near_duplicates_in_float32_are_as_good_as_in_float64(distance, readout)
     assert off(gram(x, z, kernel=kernel), slow) < SINGLE
 
 
+@pytest.mark.parametrize("readout", ["flatten", "gap"])
+def test_two_images_have_the_same_bits_wherever_they_stand(readout):
+    x = images(11, 2, 7, 6, 3)
+    kernel = ConvKernel(depth=2, readout=readout)
+    whole = gram(x, kernel=kernel)
+    for i, others in ((2, [5]), (0, [10, 3, 4]), (4, list(range(5, 11)))):
+        assert torch.equal(gram(x[i : i + 1], x[others], kernel=kernel)[0], whole[i, others])
+    assert torch.equal(whole, whole.T)
+
+
 def test_constant_images_give_the_closed_form():
     ones = torch.ones(2, 3, 7, 7)
     ones[1] *= 2

@@ -136,7 +136,7 @@ class _Jobs:
             rows, again = self.rows(i, band, columns), [np.empty((0, 2), int)]
             for j, lane in zip(band, columns, strict=True):
                 if not (self.symmetric and j + self.width <= i):
-                    values, doubtful = tile(rows, lane)
+                    values, doubtful = tile(rows, lane, self.symmetric and i == j)
                     target[i : i + ROWS, j : j + lane.n] = values[:, : lane.n]
                     again.append(np.argwhere(doubtful[:, : lane.n]) + np.array([i, j]))
             return np.concatenate(again)
@@ -176,18 +176,19 @@ class _Jobs:
         return range(0, stop, ROWS)
 
 
-Tile = Callable[[Rows, Columns], tuple[np.ndarray, np.ndarray]]
+Tile = Callable[[Rows, Columns, bool], tuple[np.ndarray, np.ndarray]]
 
 
 def _tile_values(plan: Plan, on_tensors: bool) -> Tile:
-    """Values of a tile, and which of them float32 could not tell."""
+    """Values of a tile, and which of them float32 could not tell; only the upper triangle where that is asked for."""
     kernel = plan.kernel
     if isinstance(kernel, PatchKernel):
-        return lambda rows, columns: _certain(patch_values(plan, rows, columns)[0].mean(0).numpy())
-    pooled = halved_values if kernel.pooling else pooled_values
-    compiled = pooled if kernel.readout == "gap" else partial(_flatten_values, Workspace())
-    values = tensor_values if on_tensors else compiled
-    return lambda rows, columns: _doubted(*values(plan, rows, columns), rows.patches.dtype)
+        return lambda rows, columns, _upper: _certain(patch_values(plan, rows, columns)[0].mean(0).numpy())
+    if kernel.readout == "gap" and not on_tensors:
+        pooled = halved_values if kernel.pooling else pooled_values
+        return lambda rows, columns, upper: _doubted(*pooled(plan, rows, columns, upper), rows.patches.dtype)
+    values = tensor_values if on_tensors else partial(_flatten_values, Workspace())
+    return lambda rows, columns, _upper: _doubted(*values(plan, rows, columns), rows.patches.dtype)
 
 
 def _doubted(values: np.ndarray, close: np.ndarray, dtype: torch.dtype) -> tuple[np.ndarray, np.ndarray]:
@@ -205,15 +206,19 @@ def _flatten_values(
     assert isinstance(kernel, ConvKernel)
     dtype = rows.patches.dtype
     shape = (len(rows.norms), LANES)
-    products = space("products", (plan.positions, *shape), dtype)
-    torch.bmm(rows.patches, columns.patches, out=products)
     states = space("states", (2, plan.positions, 2 * LANES), dtype).numpy()
     line = space("line", (2 * LANES * int(plan.sizes.max()),), dtype).numpy()
     out, close = np.empty(shape), np.empty(shape, line.dtype)
-    lanes.flatten_values(
-        products.numpy(), (states[0], states[1], line), rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
+    rest = (
+        (states[0], states[1], line), rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
         (kernel.size, kernel.padding), plan.scales(dtype), kernel.kind == "nngp", out, close,
     )  # fmt: skip
+    if plan.shares_pixels:
+        lanes.pixel_values(rows.pixels, columns.pixels, kernel.size, *rest)
+    else:
+        products = space("products", (plan.positions, *shape), dtype)
+        torch.bmm(rows.patches, columns.patches, out=products)
+        lanes.flatten_values(products.numpy(), *rest)
     return out / plan.last, close / rows.norms.shape[1]
 
 

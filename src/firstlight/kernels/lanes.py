@@ -274,6 +274,56 @@ def add_sums(state, out, nngp):
 
 @compiled
 @no_type_check
+def _pixel_products(first, second, lines):
+    """Inner products of the pixels of one image and of `LANES` others, line x (column lane)."""
+    vector_loops()
+    channels = second.shape[2] // LANES
+    for r in range(lines.shape[0]):
+        given, others, line = first[r], second[r], lines[r]
+        for c in range(others.shape[0]):
+            own, other = line[c * LANES : (c + 1) * LANES], others[c]
+            if channels == 3:
+                red, green, blue = given[3 * c], given[3 * c + 1], given[3 * c + 2]
+                for v in range(LANES):
+                    own[v] = red * other[v] + green * other[v + LANES] + blue * other[v + 2 * LANES]
+            else:
+                own[:] = 0
+                for channel in range(channels):
+                    value, plane = given[c * channels + channel], other[channel * LANES :]
+                    for v in range(LANES):
+                        own[v] += value * plane[v]
+
+
+@compiled
+@no_type_check
+def pixel_values(pixels, others, window, room, first, second, sizes, filters, scales, nngp, out, close):
+    """Values of all pairs of a tile, from pixels: products of pixels serve all patches that hold them.
+
+    Parameters
+    ----------
+    pixels, others
+        Image x line x (column channel), and line x column x (channel lane).
+    window
+        Side of the first layer's patches.
+    room, first, second, sizes, filters, scales, nngp, out, close
+        As for :func:`flatten_values`.
+    """
+    vector_loops()
+    h, w = sizes[0]
+    lines = np.empty((others.shape[0], others.shape[1] * LANES), pixels.dtype)
+    row = np.empty(lines.shape[1], pixels.dtype)
+    products = np.empty((h * w, LANES), pixels.dtype)
+    for i in range(pixels.shape[0]):
+        out[i] = 0
+        close[i] = 0
+        _pixel_products(pixels[i], others, lines)
+        box_sums(lines, products.reshape(h, w * LANES), window, 0, LANES, row)
+        last = climb(products, 0, room, first[i], second, sizes, filters, scales, close[i])
+        add_sums(last, out[i], nngp)
+
+
+@compiled
+@no_type_check
 def flatten_values(products, room, first, second, sizes, filters, scales, nngp, out, close):
     """Values of all pairs of a tile, as sums over the last layer's positions.
 

@@ -5,38 +5,33 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.kernels import patch_lanes, pooled_lanes
+from firstlight.kernels import patch_lanes, pooled_lanes, value_lanes
 from firstlight.kernels.halving import in_lines
 from firstlight.kernels.lanes import LANES
 from firstlight.kernels.spec import ConvKernel
 from firstlight.kernels.tiles import Columns, Pairs, Plan, Rows
+from firstlight.kernels.value_lanes import PAIRS
 
 WIDTH = 8  # second images in a block of lanes; LANES / WIDTH first ones
 
 
-def pooled_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a tile, and shares of close cosines; every lane is a pair of its own, so small sets fill the lanes."""
-    n = rows.patches.shape[1]
-    second = columns.patches.permute(2, 0, 1)
-    out, close = np.zeros((n, LANES)), np.zeros((n, LANES))
-    height = LANES // WIDTH
-    for i in range(0, n, height):
-        for j in range(0, columns.n, WIDTH):
-            first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
-            second_index = np.tile(np.arange(j, j + WIDTH), height)
-            results = _pooled(
-                plan,
-                rows.patches[:, first_index],
-                second[second_index].transpose(0, 1),
-                rows.squares[:, first_index],
-                columns.squares[:, second_index],
-            )
-            for target, values in zip((out, close), results, strict=True):
-                target[i : i + height, j : j + WIDTH] = values.reshape(height, WIDTH)[: n - i]
+def pooled_values(plan: Plan, rows: Rows, columns: Columns, upper: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a tile, and shares of close cosines; above the diagonal and on it only, if `upper`."""
+    out, close = (np.zeros((rows.patches.shape[1], columns.squares.shape[1])) for _ in range(2))
+    i, j = tile_pairs(rows.patches.shape[1], columns.n, upper)
+    out[i, j], close[i, j] = _pair_values(
+        plan, rows.patches, columns.patches.mT, rows.squares, columns.squares, i, j
+    )
     return out, close
 
 
-def halved_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+def tile_pairs(n: int, m: int, upper: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the entries of a tile; those above the diagonal and on it, if `upper`."""
+    i, j = np.triu_indices(n, m=m) if upper else np.indices((n, m)).reshape(2, -1)
+    return i, j
+
+
+def halved_values(plan: Plan, rows: Rows, columns: Columns, upper: bool) -> tuple[np.ndarray, np.ndarray]:
     """Values of a tile of a kernel with pooling between layers, pair by pair, and shares of close cosines."""
     stages, lines = plan.stages, int(plan.sizes[0, 0])
     first, second = in_lines(rows.patches.mT, lines), in_lines(columns.patches[:, :, : columns.n], lines)
@@ -48,7 +43,7 @@ def halved_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray,
         np.zeros((len(first), columns.squares.shape[1])),
         np.zeros((len(first), columns.squares.shape[1])),
     )
-    for i, j in np.ndindex(len(first), len(second)):
+    for i, j in zip(*tile_pairs(len(first), len(second), upper), strict=True):
         out[i, j], close[i, j] = stages.value(first[i], second[j], (ours[i], theirs[j]))
     return out, close
 
@@ -66,42 +61,66 @@ def exact_halved_values(pairs: Pairs) -> np.ndarray:
 
 def exact_pooled_values(pairs: Pairs) -> np.ndarray:
     """Values of single pairs of images in float64."""
-    values = np.empty(len(pairs.i) + LANES)
-    for start in range(0, len(pairs.i), LANES):
-        lanes = np.minimum(np.arange(start, start + LANES), len(pairs.i) - 1)
-        i, j = pairs.i[lanes], pairs.j[lanes]
-        values[start : start + LANES], _ = _pooled(
-            pairs.plan, pairs.first.mT[:, i], pairs.second.mT[:, j], pairs.first_squares[:, i],
-            pairs.second_squares[:, j],
-        )  # fmt: skip
-    return values[: len(pairs.i)]
+    values, _ = _pair_values(
+        pairs.plan,
+        pairs.first.mT,
+        pairs.second.mT,
+        pairs.first_squares,
+        pairs.second_squares,
+        pairs.i,
+        pairs.j,
+    )
+    return values
 
 
-def _pooled(
+def _pair_values(
     plan: Plan,
-    first: Float[Tensor, "p lanes d"],
-    second: Float[Tensor, "p lanes d"],
-    first_squares: Float[Tensor, "t lanes"],
-    second_squares: Float[Tensor, "t lanes"],
+    first: Float[Tensor, "p a d"],
+    second: Float[Tensor, "p b d"],
+    first_squares: Float[Tensor, "t a"],
+    second_squares: Float[Tensor, "t b"],
+    i: np.ndarray,
+    j: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of `LANES` pairs, and the weighted share of cosines close to 1 where the images are not displaced."""
+    """Values of single pairs, and the weighted share of cosines close to 1 where the images are not displaced."""
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
-    values, close = np.empty(LANES), np.empty(LANES)
-    pooled_lanes.pooled_sums(
-        _in_lanes(first),
-        _in_lanes(second),
-        _shared_lines(plan),
-        _norms_in_lanes(first_squares, first),
-        _norms_in_lanes(second_squares, first),
-        plan.sizes,
-        (kernel.size, kernel.padding),
-        plan.scales(first.dtype),
-        kernel.kind == "nngp",
-        values,
-        close,
-    )
-    return values / plan.last**2, close / len(first_squares)
+    window = kernel.size if plan.shares_pixels else 1
+    images = plan.planes(first), plan.planes(second)
+    norms = _norms(first_squares, first.dtype), _norms(second_squares, first.dtype)
+    values, close = np.empty(len(i) + PAIRS), np.empty(len(i) + PAIRS)
+    for start in range(0, len(i), PAIRS):
+        some = np.minimum(np.arange(start, start + PAIRS), len(i) - 1)  # the last pair fills what is left
+        sides = i[some], j[some]
+        value_lanes.pair_sums(
+            *(_side_by_side(planes[:, :, :, own]) for planes, own in zip(images, sides, strict=True)),
+            window,
+            tuple(
+                np.ascontiguousarray(norm[:, :, own]).reshape(2, -1)
+                for norm, own in zip(norms, sides, strict=True)
+            ),
+            plan.sizes,
+            (kernel.size, kernel.padding),
+            plan.scales(first.dtype),
+            kernel.kind == "nngp",
+            True,
+            values[start : start + PAIRS],
+            close[start : start + PAIRS],
+        )
+    return values[: len(i)] / plan.last**2, close[: len(i)] / len(first_squares)
+
+
+def _side_by_side(planes: np.ndarray) -> np.ndarray:
+    """Entry x line x (column image)."""
+    return np.ascontiguousarray(planes).reshape(*planes.shape[:2], -1)
+
+
+def _norms(squares: Float[Tensor, "t n"], dtype: torch.dtype) -> np.ndarray:
+    """Norms, then their inverses, x position x image; both 0 for a zero patch."""
+    norm = squares.sqrt()
+    inverse = torch.where(norm > 0, 1 / norm, 0.0)
+    both: np.ndarray = torch.stack([norm, inverse]).to(dtype).numpy()
+    return both
 
 
 def _in_lanes(patches: Float[Tensor, "p lanes d"]) -> np.ndarray:

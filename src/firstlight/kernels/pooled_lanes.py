@@ -1,4 +1,4 @@
-"""The inner loops of pooled kernels: one displacement of the two images after the other."""
+"""The inner loops of gradients of pooled kernels: one displacement of the two images after the other."""
 
 from typing import no_type_check
 
@@ -7,8 +7,6 @@ import numpy as np
 from firstlight.kernels.compiling import compiled, vector_loops
 from firstlight.kernels.lanes import (
     LANES,
-    add_sums,
-    climb,
     climb_taped,
     descend,
     rooms,
@@ -92,35 +90,6 @@ def _shifted_norms(first, second, shift, sizes, sides):
                 out += 1
         start += sizes[layer, 0] * columns
     return overlaps
-
-
-@compiled
-@no_type_check
-def pooled_sums(first, second, lines, first_norms, second_norms, sizes, filters, scales, nngp, out, close):
-    """Sums over all pairs of last-layer positions, for `LANES` arbitrary pairs of images.
-
-    A box sum never changes the displacement of the two positions, so the pooled kernel is a sum over
-    displacements of the flatten kernel on the overlap. Arrays are position x (entry lane). `close` receives the
-    weight of cosines close to 1 without displacement, where nearly identical images show.
-    """
-    vector_loops()
-    products = np.empty((first.shape[0], LANES), first.dtype)
-    product_lines = np.empty((sizes[0, 0] + lines[1], sizes[0, 1] * LANES), first.dtype)
-    room = rooms(first.shape[0], sizes, 2, first)
-    sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
-    unit = np.ones((first_norms.shape[0], 2), first.dtype)
-    near = np.zeros(LANES, first.dtype)
-    out[:] = 0
-    last = sizes[sizes.shape[0] - 1]
-    for down in range(1 - last[0], last[0]):
-        for right in range(1 - last[1], last[1]):
-            overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
-            h, w = overlaps[0]
-            near[:] = 0
-            _shifted_products(first, second, (down, right), sizes[0, 1], lines, product_lines, products, h, w)
-            add_sums(climb(products, 0, room, unit, sides, overlaps, filters, scales, near), out, nngp)
-            if down == 0 and right == 0:
-                close[:] = near
 
 
 @compiled

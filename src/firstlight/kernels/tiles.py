@@ -3,6 +3,7 @@
 import math
 import threading
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -102,6 +103,26 @@ class Plan:
         patch_lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], patches.numpy())
         return patches if self.root is None else self.root.to(dtype) @ patches
 
+    @property
+    def shares_pixels(self) -> bool:
+        """Whether patches are windows of one image, so that products of pixels serve all patches that hold them."""
+        return self.root is None and self.kernel.geometry.stride[0] == 1
+
+    def planes(self, patches: Float[Tensor, "p n d"]) -> np.ndarray:
+        """Entry x line x column x image: channels of pixels where patches share them, else entries of patches."""
+        h, w = (int(side) for side in self.sizes[0])
+        flat = patches.mT.numpy()
+        if not self.shares_pixels:
+            return np.moveaxis(flat.reshape(h, w, *flat.shape[1:]), 2, 0)
+        size = self.kernel.geometry.size[0]
+        line, column = np.arange(h + size - 1), np.arange(w + size - 1)
+        top, left = np.minimum(line, h - 1), np.minimum(column, w - 1)  # a patch that holds the pixel
+        position = top[:, None] * w + left
+        entry = (line - top)[:, None] * size + (column - left)
+        channels: np.ndarray = np.arange(self.shape[0])[:, None, None] * size**2
+        planes: np.ndarray = flat[position[None], channels + entry]
+        return planes
+
     def squares(self, patches: Float[Tensor, "p d n"]) -> Float[Tensor, "t n"]:
         """Λ(x, x)[p, p] of all positions of all layers, zero where it is only rounding."""
         kernel, sizes = self.kernel, self.sizes
@@ -128,6 +149,7 @@ class Plan:
 class Rows:
     """Images on the first side of a tile."""
 
+    plan: Plan
     patches: Float[Tensor, "p rows d"]
     norms: Float[Tensor, "rows t 2"]
     squares: Float[Tensor, "t rows"]
@@ -136,24 +158,33 @@ class Rows:
     def of(cls, plan: Plan, images: Images, dtype: torch.dtype) -> "Rows":
         """Prepare up to `ROWS` images."""
         patches = plan.patches(images, dtype)
-        return cls._of(patches, plan.squares(patches))
+        return cls._of(plan, patches, plan.squares(patches))
 
     @classmethod
     def like(cls, columns: "Columns") -> "Rows":
         """Images that are ready as columns."""
-        return cls._of(columns.patches[:, :, : columns.n], columns.squares[:, : columns.n])
+        return cls._of(columns.plan, columns.patches[:, :, : columns.n], columns.squares[:, : columns.n])
+
+    @cached_property
+    def pixels(self) -> np.ndarray:
+        """Pixels, image x line x (column channel)."""
+        planes = self.plan.planes(self.patches)
+        return np.ascontiguousarray(planes.transpose(3, 1, 2, 0)).reshape(
+            planes.shape[3], planes.shape[1], -1
+        )
 
     @classmethod
-    def _of(cls, patches: Float[Tensor, "p d rows"], squares: Float[Tensor, "t rows"]) -> "Rows":
+    def _of(cls, plan: Plan, patches: Float[Tensor, "p d rows"], squares: Float[Tensor, "t rows"]) -> "Rows":
         norms = torch.empty(squares.shape[1], len(squares), 2, dtype=patches.dtype)
         patch_lanes.row_norms(squares.numpy(), norms.numpy())
-        return cls(patches.mT, norms, squares)
+        return cls(plan, patches.mT, norms, squares)
 
 
 @dataclass(frozen=True)
 class Columns:
     """Images on the second side of a tile, one in each lane; lanes beyond `n` are empty."""
 
+    plan: Plan
     patches: Float[Tensor, "p d lanes"]
     norms: Float[Tensor, "t slots"]
     squares: Float[Tensor, "t lanes"]
@@ -167,7 +198,13 @@ class Columns:
         squares = plan.squares(patches)
         norms = torch.empty(len(squares), 3 * width, dtype=dtype)
         patch_lanes.column_norms(squares.numpy(), norms.numpy())
-        return cls(patches, norms, squares, n)
+        return cls(plan, patches, norms, squares, n)
+
+    @cached_property
+    def pixels(self) -> np.ndarray:
+        """Pixels, line x column x (channel lane)."""
+        planes = self.plan.planes(self.patches.mT)
+        return np.ascontiguousarray(planes.transpose(1, 2, 0, 3)).reshape(*planes.shape[1:3], -1)
 
     def own_values(self, plan: Plan) -> np.ndarray:
         """K(x, x) of every image in closed form from the norms; flatten kernels of networks only."""
