@@ -1,5 +1,7 @@
 """Prices follow from rates; rates come from real images."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -15,6 +17,13 @@ def test_a_symmetric_matrix_costs_half_of_a_full_one():
     assert whole.seconds == pytest.approx(8000 * 8000 * 1e-5)
     assert half.seconds == pytest.approx(whole.seconds / 2, rel=0.01)
     assert half.bytes >= 8 * 8000**2
+
+
+def test_pairs_of_a_pooled_kernel_are_priced_one_by_one():
+    alone = replace(RATES, lanes=1)
+    assert alone.gram(8).seconds == pytest.approx(36 * 1e-5)
+    assert alone.gram(8, 3).seconds == pytest.approx(24 * 1e-5)
+    assert RATES.gram(8, 3).seconds == pytest.approx(8 * 32 * 1e-5)
 
 
 def test_a_machine_pays_for_every_round_and_nothing_else():
@@ -40,6 +49,7 @@ def test_rates_of_real_images_are_positive_and_pooling_has_no_gradients(kernel):
     rates = measure_rates(x, kernel=kernel, n_outputs=2)
     assert min(rates.pair, rates.factor, rates.spectrum, rates.image_bytes) > 0
     assert (rates.slope > 0) == (not kernel.pooling)
+    assert (rates.lanes == 1) == (kernel.readout == "gap")
 
 
 def test_a_machine_knows_its_price():

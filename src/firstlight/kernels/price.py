@@ -53,6 +53,8 @@ class Rates(Result):
         For a Cholesky factor and for a decomposition, each divided by the cube of the size.
     image_bytes : float
         Held for an image that is ready.
+    lanes : int, default LANES
+        Second images that are always computed together; 1 where every pair is for itself, as in pooled kernels.
 
     Examples
     --------
@@ -67,12 +69,13 @@ class Rates(Result):
     factor: float
     spectrum: float
     image_bytes: float
+    lanes: int = LANES
 
     def gram(self, n: int, m: int | None = None) -> Price:
         """Price of a matrix of n x m values; without `m` of a symmetric one."""
         columns = n if m is None else m
         bands = math.ceil(columns / BAND)
-        pairs = n * (n + LANES) / 2 if m is None else n * LANES * math.ceil(columns / LANES)
+        pairs = n * (n + self.lanes) / 2 if m is None else n * self.lanes * math.ceil(columns / self.lanes)
         rows = bands * n / 2 if m is None else bands * n
         seconds = self.image * (columns + rows) + self.pair * pairs
         return Price(seconds=seconds, bytes=8 * n * columns + 2 * self.image_bytes * min(columns, BAND))
@@ -124,7 +127,7 @@ def measure_rates(
     with single_thread():
         image = _seconds(lambda: Columns.of(plan, second, dtype, len(second))) / len(second)
         values = _seconds(lambda: gram(first, second, kernel=kernel, dtype=dtype, n_jobs=1, show=False))
-        # a point is given to full lanes, and so are the pairs of a pooled kernel
+        # points are given to full lanes
         points = second[: LANES if network else 4]
         way = _seconds(
             lambda: kernel_agop(first, alpha, points, kernel=kernel, dtype=dtype, n_jobs=1, show=False)
@@ -140,6 +143,7 @@ def measure_rates(
         factor=factor / MATRIX**3,
         spectrum=spectrum / MATRIX**3,
         image_bytes=plan.positions * plan.dimension * dtype.itemsize * 1.5,
+        lanes=1 if pooled else LANES,
     )
 
 
