@@ -41,8 +41,15 @@ def commands():
 COMMANDS = commands()
 
 
+_flags = {}
+
+
 def flags_of(command):
-    return {name for argument in command.assemble_argument_collection() for name in argument.names}
+    """Flags of a command, gathered once: that takes longer than to read a module, and there are 400 of these."""
+    if id(command) not in _flags:
+        found = {name for argument in command.assemble_argument_collection() for name in argument.names}
+        _flags[id(command)] = frozenset(found)
+    return _flags[id(command)]
 
 
 def words_of(path):
