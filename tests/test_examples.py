@@ -2,12 +2,11 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+import warm
 from firstlight.cli.main import app
 from limits import COMMAND
 
@@ -21,15 +20,7 @@ def test_there_are_examples():
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs(example, tmp_path):
     one_core = {"OMP_NUM_THREADS": "1", "FIRSTLIGHT_JOBS": "1", "FIRSTLIGHT_RUNS": str(tmp_path / "runs")}
-    done = subprocess.run(
-        [sys.executable, str(example)],
-        cwd=tmp_path,
-        env={**os.environ, **one_core},
-        capture_output=True,
-        text=True,
-        timeout=COMMAND,
-        check=False,
-    )
+    done = warm.run([example], cwd=tmp_path, env={**os.environ, **one_core}, timeout=COMMAND)
     assert done.returncode == 0, f"{example.name} failed:\n{done.stdout}\n{done.stderr}"
     assert done.stdout.strip(), f"{example.name} printed nothing: a reader learns nothing from it."
 

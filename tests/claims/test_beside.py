@@ -3,12 +3,12 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import firstlight
+import warm
 from firstlight.claims.beside import _differences, verify_beside
 from firstlight.claims.ledger import read_entries
 from firstlight.cli.claims import verify
@@ -53,10 +53,7 @@ class Repository:
             "PYTHONPATH": str(self.folder / "src"),
             "FIRSTLIGHT_RUNS": str(self.folder / "runs"),
         }
-        return subprocess.run(
-            [sys.executable, "-m", "firstlight", *words],
-            cwd=self.folder, env=environment, capture_output=True, text=True, timeout=COMMAND, check=False,
-        )  # fmt: skip
+        return warm.run(["-m", "firstlight", *words], cwd=self.folder, env=environment, timeout=COMMAND)
 
     def verify(self, beside: str) -> subprocess.CompletedProcess:
         return self.run("claims", "verify", "ledger", "--scale", "smoke", "--beside", beside)

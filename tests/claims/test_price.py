@@ -3,19 +3,21 @@
 import importlib
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+import warm
 from firstlight.claims import STUDIES
 from firstlight.claims.kept import KeptOutcomes
 from firstlight.claims.lengths import LENGTHS, Length
 from firstlight.claims.price import Price, Schedule, extrapolated, price
 from firstlight.claims.rehearsal import Spent, rehearse, shortened
 from firstlight.claims.reproduce import reproduce, run_seeds, studies_of
+from firstlight.cli.main import main
 from firstlight.cli.night import priced
 from firstlight.core.errors import FirstlightError
 from firstlight.core.parallel import cpu_seconds, keeping, map_tasks
@@ -84,6 +86,18 @@ def test_every_study_of_the_night_has_lengths_that_its_settings_have(name):
     assert own == {group for length in LENGTHS[name] for group in length.groups}
 
 
+@pytest.fixture
+def warm_rehearsals(monkeypatch):
+    """Rehearsals have processes of their own; here these need not import anything."""
+
+    def run(command, *, capture_output, text, check, **options):
+        assert (command[0], capture_output, text, check) == (sys.executable, True, True, False)
+        return warm.run(command[1:], **options)
+
+    monkeypatch.setattr("firstlight.claims.rehearsal.subprocess", SimpleNamespace(run=run))
+
+
+@pytest.mark.usefixtures("warm_rehearsals")
 def test_a_rehearsal_uses_no_stored_run_and_a_problem_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path))
     study = STUDIES["identity/filter_size"]
@@ -233,10 +247,7 @@ print(steps, found.network, found.linearised)
 def test_a_pair_that_is_killed_goes_on_in_the_middle_of_its_training(tmp_path):
     def start(die_at, folder):
         environment = {**os.environ, "FIRSTLIGHT_RUNS": str(tmp_path / folder), "FIRSTLIGHT_JOBS": "1"}
-        return subprocess.run(
-            [sys.executable, "-c", KILLED, str(die_at)],
-            capture_output=True, text=True, env=environment, timeout=COMMAND, check=False,
-        )  # fmt: skip
+        return warm.run(["-c", KILLED, str(die_at)], env=environment, timeout=COMMAND)
 
     whole = start(0, "whole").stdout.split(maxsplit=1)
     assert start(4, "broken").returncode == 9
@@ -245,16 +256,18 @@ def test_a_pair_that_is_killed_goes_on_in_the_middle_of_its_training(tmp_path):
     assert int(whole[0]) - 4 <= int(rest[0]) < int(whole[0])
 
 
-def test_the_command_prices_without_running(tmp_path):
-    environment = {**os.environ, "FIRSTLIGHT_RUNS": str(tmp_path), "FIRSTLIGHT_JOBS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "firstlight", "reproduce", "id.fig9", "--scale", "smoke", "--price"],
-        capture_output=True, text=True, env=environment, timeout=COMMAND, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "CPU hours" in done.stdout
-    assert " to " in done.stdout
-    assert "1 free core" in done.stdout
+@pytest.mark.usefixtures("warm_rehearsals")
+def test_the_command_prices_without_running(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path))
+    words = ["reproduce", "id.fig9", "--scale", "smoke", "--price"]
+    monkeypatch.setattr(sys, "argv", ["firstlight", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    said = capsys.readouterr().out
+    assert "CPU hours" in said
+    assert " to " in said
+    assert "1 free core" in said
     stored = [
         json.loads((folder / "run.json").read_text())["what"]
         for folder in tmp_path.iterdir()

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: in a process of its own."""
+"""The command line as a person meets it: in a process of its own, with a start from nothing at the end."""
 
 import json
 import os
@@ -8,17 +8,14 @@ import sys
 
 import pytest
 
+import warm
 from limits import COMMAND
 from reference.data_files import write_class_folders
 
-FIRSTLIGHT = [sys.executable, "-m", "firstlight"]
-
 
 def firstlight(*arguments, **environment):
-    return subprocess.run(
-        [*FIRSTLIGHT, *arguments],
-        capture_output=True,
-        text=True,
+    return warm.run(
+        ["-m", "firstlight", *arguments],
         timeout=COMMAND,
         env={**os.environ, "FIRSTLIGHT_JOBS": "1", **environment},
     )

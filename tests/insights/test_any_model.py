@@ -1,13 +1,11 @@
 """Models that differ from what they seem are measured as they should be, or refused in one line."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
 
 import firstlight
+import warm
 from firstlight.core.errors import InvalidInput
 from firstlight.insights import feature_report
 from firstlight.report import inspection_page, render
@@ -52,10 +50,8 @@ def refusals():
 
 
 def test_exported_programs_are_refused_by_every_function():
-    run = subprocess.run(
-        [sys.executable, "-c", "from insights.test_any_model import refusals; refusals()"],
-        capture_output=True, text=True, cwd="tests", check=True,
-    )  # fmt: skip
+    run = warm.run(["-c", "from insights.test_any_model import refusals; refusals()"], cwd="tests")
+    assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines] == list(FUNCTIONS)
     assert all("exported program. Pass its `module()`" in line for line in lines)

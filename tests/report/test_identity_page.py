@@ -1,12 +1,11 @@
 """The page and the command of the identity task, on the photographs of the installation."""
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
 
+import warm
 from firstlight.core.errors import InvalidInput
 from firstlight.insights import IdentityTask
 from firstlight.report import identity_page, render
@@ -47,10 +46,8 @@ def test_a_grid_of_flat_images_is_drawn():
 
 
 def firstlight(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "firstlight.cli.main", "identity", *arguments],
-        capture_output=True,
-        text=True,
+    return warm.run(
+        ["-m", "firstlight.cli.main", "identity", *arguments],
         timeout=COMMAND,
         env={**os.environ, "FIRSTLIGHT_JOBS": "1"},
     )

@@ -1,7 +1,6 @@
 import json
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 
 import pytest
@@ -9,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import warm
 from firstlight.core.errors import InvalidInput, StoreProblem
 from firstlight.store import RunSpec, Store, decode, encode
 from firstlight.training import History
@@ -180,9 +180,7 @@ def test_a_run_whose_process_was_stopped_is_computed_by_another_and_both_end(sto
     """A worker that never answers holds the lock of its run; without this the next worker waited forever."""
     monkeypatch.setattr("firstlight.store.runs.PATIENCE", 1.0)
     spec = RunSpec(what="test", config={}, data="d")
-    other = subprocess.Popen(
-        [sys.executable, "-c", STOPPED, str(store.root)], stdout=subprocess.PIPE, text=True
-    )
+    other = warm.Popen(["-c", STOPPED, str(store.root)], stdout=subprocess.PIPE, text=True)
     try:
         begun = store.root / ".scratch" / spec.id / "begun"
         wait_until(begun.exists)

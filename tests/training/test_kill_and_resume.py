@@ -1,10 +1,10 @@
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+import warm
 from firstlight.core.tensor_files import load_sealed
 from limits import COMMAND
 
@@ -14,19 +14,14 @@ HOLD = "140"  # where a run that is to be killed waits for it, however busy the 
 
 
 def start(folder: Path) -> subprocess.Popen:
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(folder), STEPS, HOLD],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    process = warm.Popen([SCRIPT, folder, STEPS, HOLD], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "started\n"
     return process
 
 
 def finish(folder: Path) -> str:
     # read as a whole: what `readline` reads ahead of its line, `communicate` would never see
-    command = [sys.executable, str(SCRIPT), str(folder), STEPS]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND)
+    done = warm.run([SCRIPT, folder, STEPS], timeout=COMMAND)
     assert done.returncode == 0, done.stderr
     return done.stdout.removeprefix("started\n")
 
@@ -60,8 +55,8 @@ def test_a_finished_training_is_fetched_and_not_done_again(tmp_path):
 
 def test_a_training_that_is_asked_to_end_saves_its_last_step(tmp_path):
     uninterrupted = finish(tmp_path / "quiet")
-    command = [sys.executable, str(SCRIPT), str(tmp_path / "asked"), STEPS, HOLD, "rarely"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [SCRIPT, tmp_path / "asked", STEPS, HOLD, "rarely"]
+    process = warm.Popen(command, stdout=subprocess.PIPE, text=True)
     while process.stdout.readline() != "step 60\n":
         assert process.poll() is None
     process.send_signal(signal.SIGTERM)
