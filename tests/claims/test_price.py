@@ -229,7 +229,8 @@ from dataclasses import asdict
 from firstlight.store import Store
 
 loop.CHECKPOINT_SECONDS = 0.0
-plan = pairs.LongPlan(**{**{f: getattr(SMOKE, f) for f in asdict(SMOKE)}, "rates": (0.01,)}, network_epochs=6)
+plan = pairs.LongPlan(**{**{f: getattr(SMOKE, f) for f in asdict(SMOKE)}, "rates": (0.01,), "width": 0.25},
+                      network_epochs=6)
 taken = loop._State.take_step
 steps = 0
 def step(self):

@@ -4,6 +4,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 import warm
 from firstlight.core.tensor_files import load_sealed
 from limits import COMMAND
@@ -26,8 +28,15 @@ def finish(folder: Path) -> str:
     return done.stdout.removeprefix("started\n")
 
 
-def test_a_training_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
-    uninterrupted = finish(tmp_path / "quiet")
+@pytest.fixture(scope="module")
+def quiet(tmp_path_factory):
+    """A folder with a training that nobody interrupted, and what it printed."""
+    folder = tmp_path_factory.mktemp("quiet")
+    return folder, finish(folder)
+
+
+def test_a_training_killed_at_any_moment_ends_with_the_same_bits(quiet, tmp_path):
+    _, uninterrupted = quiet
     assert len(uninterrupted.strip()) == 64
 
     rng, folder = random.Random(0), tmp_path / "killed"
@@ -45,16 +54,16 @@ def test_a_training_killed_at_any_moment_ends_with_the_same_bits(tmp_path):
     assert not list(folder.glob(".scratch/*/checkpoint*")), "scratch files remain after the run is stored"
 
 
-def test_a_finished_training_is_fetched_and_not_done_again(tmp_path):
-    first = finish(tmp_path)
-    stored = next(tmp_path.glob("*/run.json"))
+def test_a_finished_training_is_fetched_and_not_done_again(quiet):
+    folder, first = quiet
+    stored = next(folder.glob("*/run.json"))
     written = stored.stat().st_mtime_ns
-    assert finish(tmp_path) == first
+    assert finish(folder) == first
     assert stored.stat().st_mtime_ns == written
 
 
-def test_a_training_that_is_asked_to_end_saves_its_last_step(tmp_path):
-    uninterrupted = finish(tmp_path / "quiet")
+def test_a_training_that_is_asked_to_end_saves_its_last_step(quiet, tmp_path):
+    _, uninterrupted = quiet
     command = [SCRIPT, tmp_path / "asked", STEPS, HOLD, "rarely"]
     process = warm.Popen(command, stdout=subprocess.PIPE, text=True)
     while process.stdout.readline() != "step 60\n":
