@@ -1,10 +1,12 @@
 """The type checker that the tests put around all functions of firstlight: beartype, compiled once per signature."""
 
 from collections.abc import Callable, Hashable
+from functools import lru_cache, wraps
 from types import FunctionType
 from typing import Any
 
 from beartype import BeartypeConf, beartype
+from jaxtyping import _decorator
 
 _beartype = beartype(conf=BeartypeConf(is_pep484_tower=True))
 _checkers: dict[Hashable, Any] = {}
@@ -34,6 +36,23 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     if known is None:
         known = _checkers[signature] = _on_first_call(function)
     return known
+
+
+def _once_per_signature(make: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what was made before: jaxtyping writes and compiles the empty functions anew at every definition."""
+    made = lru_cache(maxsize=10_000)(make)
+
+    @wraps(make)
+    def make_or_return(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return made(*args, **kwargs)
+        except TypeError:  # a default or an annotation that cannot be hashed
+            return make(*args, **kwargs)
+
+    return make_or_return
+
+
+_decorator._make_fn_with_signature = _once_per_signature(_decorator._make_fn_with_signature)
 
 
 def _on_first_call(function: Callable[..., Any]) -> Callable[..., Any]:
