@@ -7,6 +7,9 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
+# Checked code is compiled anew wherever its bytecode may not be kept: ten seconds for every process of pytest.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help env announce browser tour test test-drawn test-portable coverage format lint types contracts pytest docs fuzz crash audit check-desk bench clean
 
