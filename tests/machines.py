@@ -4,12 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+import warm
 from limits import COMMAND
 
 
@@ -47,8 +47,8 @@ class Machines:
 
     def start(self, *words: str) -> subprocess.Popen:
         environment = {**os.environ, "FIRSTLIGHT_RUNS": str(self.runs), "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dask", *words, *self.options],
+        process = warm.Popen(
+            ["-m", "dask", *words, *self.options],
             env={**environment, **self.variables},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

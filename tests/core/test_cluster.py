@@ -15,6 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import warm
 from firstlight.cli.main import app
 from firstlight.core import parallel
 from firstlight.core.cluster import client as cluster_client
@@ -38,10 +39,7 @@ from machines import Machines, end, wait_until
 
 def command(*words: str, **variables: str) -> subprocess.CompletedProcess:
     """Run `firstlight` as a user does."""
-    return subprocess.run(
-        [sys.executable, "-m", "firstlight", *words],
-        capture_output=True, text=True, timeout=COMMAND, env={**os.environ, **variables},
-    )  # fmt: skip
+    return warm.run(["-m", "firstlight", *words], timeout=COMMAND, env={**os.environ, **variables})
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -4,13 +4,13 @@ import os
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import dask
 import distributed.config  # noqa: F401 - the settings that a client changes must be there
 import pytest
 
+import warm
 from firstlight.core.cluster import client as cluster_client
 from firstlight.core.errors import InvalidInput
 from firstlight.core.parallel import on_cluster
@@ -69,12 +69,10 @@ def test_the_documented_commands_train_on_an_encrypted_cluster(encrypted, certif
     assert encrypted.address.startswith("tls://127.0.0.1:")
     words = [encrypted.address if word == "tls://host:8786" else word for word in words[1:]]
     words[words.index("--networks") + 1] = "1"
-    done = subprocess.run(
-        [sys.executable, "-m", "firstlight", *words, "--n", "20", "--epochs", "1"],
+    done = warm.run(
+        ["-m", "firstlight", *words, "--n", "20", "--epochs", "1"],
         cwd=tmp_path,
         env={**os.environ, **exported(certificates)},
-        capture_output=True,
-        text=True,
         timeout=COMMAND,
     )
     assert done.returncode == 0, done.stderr
