@@ -195,8 +195,9 @@ def test_an_unwritable_runs_folder_gives_one_line(tmp_path):
 
 
 def test_the_tour_ends_with_a_page_without_any_network(tmp_path):
+    write_class_folders(tmp_path / "pets", {"cat": 30, "dog": 30}, size=(16, 16))
     done = firstlight(
-        "tour", "--data", "photos", "--n", "96", "--minutes", "0.2", "--output", str(tmp_path / "tour.html"),
+        "tour", "--data", "pets", "--minutes", "0.1", "--output", str(tmp_path / "tour.html"),
         FIRSTLIGHT_RUNS=str(tmp_path / "runs"), npm_config_offline="true",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
