@@ -6,6 +6,7 @@ sign or a sum that is not moved ends the test.
 """
 
 import dataclasses
+from functools import cache
 
 import pytest
 import torch
@@ -37,10 +38,14 @@ def network(seed: int) -> nn.Module:
         )  # fmt: skip
 
 
-@pytest.fixture
-def data():
+def few_images():
     generator = torch.Generator().manual_seed(0)
     return ImageData(torch.rand(12, 1, 6, 6, generator=generator), torch.arange(12) % 3, ("a", "b", "c"))
+
+
+@pytest.fixture
+def data():
+    return few_images()
 
 
 def chain(model: nn.Module) -> nn.Module:
@@ -135,20 +140,22 @@ def assert_equal(expected, measured):
             assert two[name] == value, name
 
 
+@cache
+def on_cpu(name):
+    return MEASURES[name](network(1), network(0), few_images())
+
+
 @pytest.mark.parametrize("name", list(MEASURES))
 def test_a_function_follows_its_network(single, data, name):
-    model, before = network(1), network(0)
-    expected = MEASURES[name](model, before, data)
-    model.to(single)
-    before.to(single)
-    assert_equal(expected, MEASURES[name](model, before, data))
+    model, before = network(1).to(single), network(0).to(single)
+    assert_equal(on_cpu(name), MEASURES[name](model, before, data))
     assert device_of(model) == device_of(before) == single
 
 
 @pytest.mark.parametrize("name", [name for name in MEASURES if name not in FOLLOWED])
 def test_a_function_moves_its_network_inside_a_block(second, data, name):
     model, before = network(1), network(0)
-    expected = MEASURES[name](model, before, data)
+    expected = on_cpu(name)
     with firstlight.computing_on("second"):
         measured = MEASURES[name](model, before, data)
     assert_equal(expected, measured)
