@@ -26,6 +26,9 @@ class Repository:
         self.folder = folder
         package = Path(firstlight.__file__).parent
         shutil.copytree(package, folder / "src" / "firstlight", ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / ".gitignore").write_text(
+            "__pycache__/\n"
+        )  # as in the checkout: bytecode is no change of code
         self.git("init", "--quiet")
         self.commit()
         done = self.run("reproduce", CLAIM, "--scale", "smoke", "--record", "ledger", "--output", "page.html")
