@@ -1,4 +1,4 @@
-"""One thread, reproducible draws, no shared folders: what every test may rely on."""
+"""One thread, reproducible draws, nothing of the user's: what every test may rely on."""
 
 import os
 import signal
@@ -27,6 +27,13 @@ torch.set_num_threads(int(os.environ.get("FIRSTLIGHT_TEST_THREADS", "1")))
 def _own_runs_folder(tmp_path_factory, monkeypatch):
     """No test reads or writes the user's runs."""
     monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path_factory.mktemp("runs")))
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory):
+    """A folder that all processes of this run share, so that what one of them has computed serves the others."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 
 
 @pytest.fixture

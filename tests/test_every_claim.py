@@ -10,9 +10,9 @@ from firstlight.store import Store
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
+def store(shared_folder):
     """Shared, so that networks trained for one study serve the next."""
-    return Store(tmp_path_factory.mktemp("studies"))
+    return Store(shared_folder / "studies")
 
 
 @pytest.mark.parametrize("name", list(claims.STUDIES))

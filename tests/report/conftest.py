@@ -9,6 +9,7 @@ import pytest
 
 from firstlight.data import load
 from firstlight.report import tour_page, write_page
+from firstlight.store import RunSpec, Store
 from firstlight.tour import run_tour
 from limits import COMMAND, PAGE
 
@@ -16,10 +17,12 @@ os.environ["SE_OFFLINE"] = "true"  # selenium uses the browser of this machine a
 
 
 @pytest.fixture(scope="session")
-def small_tour():
+def small_tour(shared_folder):
     """Everything a tour measures, from networks too small to learn much."""
     train, test = (load("photos", split=split, n=40, seed=0) for split in ("train", "test"))
-    return run_tour(train, test, minutes=0.05, n_networks=2)
+    spec = RunSpec(what="tour", config={"minutes": 0.05, "networks": 2}, data=train.fingerprint)
+    store = Store(shared_folder / "tours")
+    return store.fetch_or_run(spec, lambda scratch: run_tour(train, test, minutes=0.05, n_networks=2)).result
 
 
 @pytest.fixture(scope="session")
