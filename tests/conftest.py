@@ -1,5 +1,6 @@
 """One thread, reproducible draws, nothing of the user's: what every test may rely on."""
 
+import itertools
 import os
 import signal
 
@@ -23,10 +24,19 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 torch.set_num_threads(int(os.environ.get("FIRSTLIGHT_TEST_THREADS", "1")))
 
 
+@pytest.fixture(scope="session")
+def _runs_folders(tmp_path_factory):
+    """Names of folders; pytest itself would look through all earlier ones to find the next."""
+    base = tmp_path_factory.mktemp("runs")
+    return (base / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _own_runs_folder(tmp_path_factory, monkeypatch):
+def _own_runs_folder(_runs_folders, monkeypatch):
     """No test reads or writes the user's runs."""
-    monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path_factory.mktemp("runs")))
+    folder = next(_runs_folders)
+    folder.mkdir()
+    monkeypatch.setenv("FIRSTLIGHT_RUNS", str(folder))
 
 
 @pytest.fixture(scope="session")
