@@ -91,8 +91,7 @@ def run(arguments, *, input=None, timeout=None, **options):
 @cache
 def _waiting() -> str:
     """Start the process that waits, once, and return where it listens; it ends when its standard input does."""
-    folder = tempfile.mkdtemp(prefix="warm-")
-    place = f"{folder}/socket"
+    place = f"{tempfile.mkdtemp(prefix='warm-')}/socket"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # threads do not survive a fork
     # its path is that of a script in tests, with src before it as the tests have it
     source = str(Path(importlib.import_module("firstlight").__file__).parents[1])
@@ -106,8 +105,6 @@ def _waiting() -> str:
     def end():
         process.stdin.close()
         process.wait()
-        Path(place).unlink(missing_ok=True)
-        Path(folder).rmdir()
 
     atexit.register(end)
     return place
@@ -135,9 +132,11 @@ def _serve(place: str) -> dict:
     while True:
         asked = listener in select.select([listener, sys.stdin], [], [])[0]
         with suppress(ChildProcessError):  # the time they took is then counted as that of the tests
-            while os.waitpid(-1, 0 if not asked else os.WNOHANG)[0]:
+            while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         if not asked:
+            Path(place).unlink()
+            Path(place).parent.rmdir()
             os._exit(0)
         connection, _ = listener.accept()
         if os.fork():
