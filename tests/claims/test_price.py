@@ -97,7 +97,6 @@ def warm_rehearsals(monkeypatch):
     monkeypatch.setattr("firstlight.claims.rehearsal.subprocess", SimpleNamespace(run=run))
 
 
-@pytest.mark.usefixtures("warm_rehearsals")
 def test_a_rehearsal_uses_no_stored_run_and_a_problem_is_told(tmp_path, monkeypatch):
     monkeypatch.setenv("FIRSTLIGHT_RUNS", str(tmp_path))
     study = STUDIES["identity/filter_size"]
