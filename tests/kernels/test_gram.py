@@ -117,6 +117,16 @@ def test_near_duplicates_in_float32_are_as_good_as_in_float64(distance, readout)
     assert off(gram(x, z, kernel=kernel), slow) < SINGLE
 
 
+@pytest.mark.parametrize("with_metric", [False, True])
+@pytest.mark.parametrize("size", [5, 9, 13, 17])
+def test_filters_much_larger_than_the_image_find_room(size, with_metric):
+    x = images(3, 1, 5, 4, 0)
+    metric = random_metric(size**2, 0) if with_metric else None
+    kernel = ConvKernel(depth=3, size=size, padding=(size - 1) // 2, readout="gap")
+    slow = expected(kernel, x, x, metric)
+    assert off(gram(x, kernel=kernel, metric=metric, dtype=torch.float64), slow) < EXACT
+
+
 @pytest.mark.parametrize("readout", ["flatten", "gap"])
 def test_two_images_have_the_same_bits_wherever_they_stand(readout):
     x = images(11, 2, 7, 6, 3)

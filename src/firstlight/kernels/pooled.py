@@ -5,12 +5,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.kernels import patch_lanes, pooled_lanes, value_lanes
+from firstlight.kernels import patch_lanes, pooled_lanes, pooled_slope_lanes
 from firstlight.kernels.halving import in_lines
 from firstlight.kernels.lanes import LANES
+from firstlight.kernels.pooled_lanes import PAIRS
 from firstlight.kernels.spec import ConvKernel
 from firstlight.kernels.tiles import Columns, Pairs, Plan, Rows
-from firstlight.kernels.value_lanes import PAIRS
 
 WIDTH = 8  # second images in a block of lanes; LANES / WIDTH first ones
 
@@ -92,7 +92,7 @@ def _pair_values(
     for start in range(0, len(i), PAIRS):
         some = np.minimum(np.arange(start, start + PAIRS), len(i) - 1)  # the last pair fills what is left
         sides = i[some], j[some]
-        value_lanes.pair_sums(
+        pooled_lanes.pooled_sums(
             *(_side_by_side(planes[:, :, :, own]) for planes, own in zip(images, sides, strict=True)),
             window,
             tuple(
@@ -103,7 +103,6 @@ def _pair_values(
             (kernel.size, kernel.padding),
             plan.scales(first.dtype),
             kernel.kind == "nngp",
-            True,
             values[start : start + PAIRS],
             close[start : start + PAIRS],
         )
@@ -157,7 +156,7 @@ def pooled_gradients(
             first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
             second_index = np.tile(np.arange(j, j + WIDTH), height)
             sums = np.zeros((plan.positions, d * LANES), rows.patches.numpy().dtype)
-            pooled_lanes.pooled_slopes(
+            pooled_slope_lanes.pooled_slopes(
                 _in_lanes(rows.patches[:, first_index]),
                 _in_lanes(second[second_index].transpose(0, 1)),
                 _shared_lines(plan),

@@ -1,135 +1,256 @@
-"""The inner loops of gradients of pooled kernels: one displacement of the two images after the other."""
+"""The inner loops of pooled kernels: `PAIRS` pairs of images side by side, line after line.
 
-from typing import no_type_check
+Everything is a line of numbers, column after column, the pairs side by side within a column. So each loop runs over a
+whole line without a gap, whatever the width of the processor's vectors, and few pairs fill it. Eight pairs leave all
+that a displacement needs in the second cache.
+"""
+
+from typing import Any, no_type_check
 
 import numpy as np
 
+from firstlight.kernels.arccosine import duals
 from firstlight.kernels.compiling import compiled, vector_loops
-from firstlight.kernels.lanes import (
-    LANES,
-    climb_taped,
-    descend,
-    rooms,
-    seed_adjoint,
-)
+
+PAIRS = 8
+SLACK = 32  # numbers behind every line, so that loops which run over several vectors at once need no end of their own
 
 
 @compiled
 @no_type_check
-def _line_products(first, second, shift, columns, r, lines, part, out):
-    """Inner products of one line of patches, of all lines of pixels in them or, if they share lines, of one."""
-    vector_loops()
-    down, right = shift
-    channels, shared = lines
-    width = first.shape[1] // (LANES * channels * shared)
-    for c in range(out.size // LANES):
-        a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
-        b = second[(r + max(0, down)) * columns + c + max(0, right)]
-        own = out[c * LANES : (c + 1) * LANES]
-        own[:] = 0
-        for channel in range(channels):
-            start = (channel * shared + part) * width
-            k = start
-            while k + 3 <= start + width:
-                a0, b0 = a[k * LANES : (k + 3) * LANES], b[k * LANES : (k + 3) * LANES]
-                for v in range(LANES):
-                    own[v] += (
-                        a0[v] * b0[v] + a0[v + LANES] * b0[v + LANES] + a0[v + 2 * LANES] * b0[v + 2 * LANES]
-                    )
-                k += 3
-            while k < start + width:
-                a0, b0 = a[k * LANES : (k + 1) * LANES], b[k * LANES : (k + 1) * LANES]
-                for v in range(LANES):
-                    own[v] += a0[v] * b0[v]
-                k += 1
+def _plane_products(first, second, shift, lines):
+    """Inner products of pixels or patches p of one image and p + shift of the other, on their overlap.
 
-
-@compiled
-@no_type_check
-def _shifted_products(first, second, shift, columns, lines, room, products, h, w):
-    """Inner products of patches p of one image and p + shift of the other, on their overlap.
-
-    Patches as they are in the image share their lines of pixels: `lines` holds the channels and the lines per
-    patch, and a line is multiplied once for all patches that hold it. Transformed patches share nothing: 1 and 1.
+    Images are entry x line x (column pair): channels of pixels, or entries of patches.
     """
     vector_loops()
-    shared, width = lines[1], w * LANES
-    for r in range(h):
-        _line_products(first, second, shift, columns, r, lines, 0, room[r, :width])
-    for part in range(1, shared):
-        _line_products(first, second, shift, columns, h - 1, lines, part, room[h - 1 + part, :width])
-    flat = products[: h * w].reshape(h, width)
-    for r in range(h):
-        own = flat[r]
-        own[:] = room[r, :width]
-        for part in range(1, shared):
-            line = room[r + part]
-            for k in range(width):
-                own[k] += line[k]
+    down, right = shift
+    top, bottom = max(0, -down), max(0, down)
+    left, across = max(0, -right) * PAIRS, max(0, right) * PAIRS
+    entries, n = first.shape[0], first.shape[2] - abs(right) * PAIRS
+    for r in range(first.shape[1] - abs(down)):
+        own = lines[r]
+        begun = entries % 3
+        if begun == 0:
+            own[:n] = 0
+        else:
+            a, b = first[0, r + top, left:], second[0, r + bottom, across:]
+            for k in range(n):
+                own[k] = a[k] * b[k]
+        if begun == 2:
+            a, b = first[1, r + top, left:], second[1, r + bottom, across:]
+            for k in range(n):
+                own[k] += a[k] * b[k]
+        for e in range(begun, entries, 3):
+            a0, b0 = first[e, r + top, left:], second[e, r + bottom, across:]
+            a1, b1 = first[e + 1, r + top, left:], second[e + 1, r + bottom, across:]
+            a2, b2 = first[e + 2, r + top, left:], second[e + 2, r + bottom, across:]
+            for k in range(n):
+                own[k] += a0[k] * b0[k] + a1[k] * b1[k] + a2[k] * b2[k]
+
+
+def _layer_loop(counts: bool) -> Any:
+    """Compile the loop of a layer, with or without the count of cosines close to 1, an eighth of its time."""
+
+    @compiled
+    @no_type_check
+    def climb_layer(sigmas, tangents, first, second, rows, state, near, layer, shift, filters, factors):
+        """Σ and T of a layer on the overlap of two images, from those of the layer below it.
+
+        Parameters
+        ----------
+        sigmas, tangents
+            Lines of Σ and T of the layer below; no lines of T in the first layer.
+        first, second
+            Norms of the two images, then their inverses, x (position pair).
+        rows
+            Room for five lines, the last of them zeros.
+        state
+            Receives the lines of Σ and of T.
+        near
+            Receives the weights of cosines close to 1, column after column.
+        layer
+            First position of the layer in the norms; its lines and columns.
+        shift
+            Of the second image.
+        filters
+            Size and padding of the window.
+        factors
+            Of the sums, and the bias variance.
+        """
+        vector_loops()
+        start, lines, columns = layer
+        down, right = shift
+        size, padding = filters
+        factor, bias = factors
+        top, bottom = max(0, -down), max(0, down)
+        left, across = max(0, -right), max(0, right)
+        n = (columns - abs(right)) * PAIRS
+        wide, margin = n + (size - 1 - 2 * padding) * PAIRS, padding * PAIRS
+        even = (wide + SLACK - 1) // SLACK * SLACK
+        zeros, has_tangents = rows[4], tangents.shape[0] > 0
+        rows[0, :margin] = 0
+        rows[1, : margin if has_tangents else rows.shape[1]] = 0
+        for r in range(lines - abs(down)):
+            above, last = max(r - padding, 0), min(r - padding + size, sigmas.shape[0])
+            # written out, for calls from line to line would cost as much as a short line
+            sums, more = rows[0], rows[1]
+            own, other = sums[margin:], more[margin:]
+            if last - above == 3:
+                l0, l1, l2 = sigmas[above], sigmas[above + 1], sigmas[above + 2]
+                for k in range(even):
+                    own[k] = l0[k] + l1[k] + l2[k]
+                if has_tangents:
+                    m0, m1, m2 = tangents[above], tangents[above + 1], tangents[above + 2]
+                    for k in range(even):
+                        other[k] = m0[k] + m1[k] + m2[k]
+            else:
+                own[:wide] = 0
+                other[:wide] = 0
+                for i in range(above, last):
+                    line = sigmas[i]
+                    for k in range(wide):
+                        own[k] += line[k]
+                    if has_tangents:
+                        line = tangents[i]
+                        for k in range(wide):
+                            other[k] += line[k]
+            if margin > 0:
+                own[wide : wide + margin] = 0
+                other[wide : wide + margin] = 0
+            s1, s2, t1, t2 = zeros, zeros, zeros, zeros
+            if size == 3:
+                s1, s2, t1, t2 = sums[PAIRS:], sums[2 * PAIRS :], more[PAIRS:], more[2 * PAIRS :]
+            elif size != 1:
+                all_sums, all_more = rows[2], rows[3]
+                all_sums[:n] = 0
+                all_more[:n] = 0
+                for delta in range(size):
+                    line, tangent_line = sums[delta * PAIRS :], more[delta * PAIRS :]
+                    for k in range(n):
+                        all_sums[k] += line[k]
+                    for k in range(n):
+                        all_more[k] += tangent_line[k]
+                sums, more = all_sums, all_more
+            here = (start + (r + top) * columns + left) * PAIRS
+            there = (start + (r + bottom) * columns + across) * PAIRS
+            a, a_inverse = first[0, here : here + n], first[1, here : here + n]
+            b, b_inverse = second[0, there : there + n], second[1, there : there + n]
+            sigma, tangent = state[0, r], state[1, r]
+            for k in range(n):
+                covariance = factor * (sums[k] + s1[k] + s2[k]) + bias
+                total = factor * (more[k] + t1[k] + t2[k]) + covariance
+                kappa, kappa_one, is_close = duals(covariance * (a_inverse[k] * b_inverse[k]))
+                sigma[k] = a[k] * b[k] * kappa_one
+                tangent[k] = kappa * total
+                if counts:
+                    near[k] += is_close
+
+    return climb_layer
+
+
+_climb_layer, _climb_layer_counting = _layer_loop(counts=False), _layer_loop(counts=True)
 
 
 @compiled
 @no_type_check
-def _shifted_norms(first, second, shift, sizes, sides):
-    """Products of the norms of all layers on the overlap; returns the overlaps' sizes."""
-    vector_loops()
-    down, right = shift
-    overlaps = sizes - np.array([abs(down), abs(right)])
-    start, out = 0, 0
+def _climb(lines, window, shift, norms, sizes, filters, scales, room, near):
+    """All layers upwards from lines of inner products; returns Σ and T of the last. Counts if not displaced."""
+    rows, state, spare = room
+    if filters[1] == 0:  # a line is not needed any more once the lines from it on are summed
+        spare = state
+    no_tangents = lines[:0]
+    start = 0
     for layer in range(sizes.shape[0]):
-        columns = sizes[layer, 1]
-        for r in range(overlaps[layer, 0]):
-            for c in range(overlaps[layer, 1]):
-                a = first[start + (r + max(0, -down)) * columns + c + max(0, -right)]
-                b = second[start + (r + max(0, down)) * columns + c + max(0, right)]
-                own = sides[out]
-                for v in range(2 * LANES):
-                    own[v] = a[v] * b[v]
-                for v in range(2 * LANES, 3 * LANES):
-                    own[v] = b[v]
-                out += 1
-        start += sizes[layer, 0] * columns
-    return overlaps
+        here = (start, sizes[layer, 0], sizes[layer, 1])
+        if layer == 0:
+            sigmas, tangents, reach, factor = lines, no_tangents, (window, 0), scales[0]
+        else:
+            held = sizes[layer - 1, 0] - abs(shift[0])
+            sigmas, tangents, reach, factor = state[0, :held], state[1, :held], filters, scales[1]
+        first, second = norms
+        factors = (factor, scales[2])
+        if shift[0] == 0 and shift[1] == 0:
+            _climb_layer_counting(
+                sigmas, tangents, first, second, rows, spare, near, here, shift, reach, factors
+            )
+        else:
+            _climb_layer(sigmas, tangents, first, second, rows, spare, near, here, shift, reach, factors)
+        state, spare = spare, state
+        start += sizes[layer, 0] * sizes[layer, 1]
+    return state
 
 
 @compiled
 @no_type_check
-def _scatter_slopes(adjoint, first, second, shift, columns, out, h, w):
-    """Add one displacement's gradients to those of the second image's patches."""
+def _add_sums(state, lines, columns, nngp, out):
+    """Sum over positions; `out` is float64, for a thousand terms in float32 would cost a digit."""
     vector_loops()
-    down, right = shift
-    d = first.shape[1] // LANES
-    for r in range(h):
-        for c in range(w):
-            place = (r + max(0, down)) * columns + c + max(0, right)
-            a = first[(r + max(0, -down)) * columns + c + max(0, -right)]
-            b, target, own = second[place], out[place], adjoint[r * w + c]
-            for k in range(d):
-                x, y, g = a[k * LANES :], b[k * LANES :], target[k * LANES :]
-                for v in range(LANES):
-                    g[v] += own[v] * x[v] + (own[v + 2 * LANES] + own[v + 2 * LANES]) * y[v]
+    for r in range(lines):
+        sigma, tangent = state[0, r], state[1, r]
+        for c in range(columns):
+            a, b = sigma[c * PAIRS : (c + 1) * PAIRS], tangent[c * PAIRS : (c + 1) * PAIRS]
+            if nngp:
+                for v in range(PAIRS):
+                    out[v] += a[v]
+            else:
+                for v in range(PAIRS):
+                    out[v] += a[v] + b[v]
 
 
 @compiled
 @no_type_check
-def pooled_slopes(first, second, lines, first_norms, second_norms, sizes, filters, scales, nngp, weight, out):
-    """Gradients of pooled kernels by the second images' patches, position x (entry lane), added to `out`."""
-    vector_loops()
-    products = np.empty((first.shape[0], LANES), first.dtype)
-    product_lines = np.empty((sizes[0, 0] + lines[1], sizes[0, 1] * LANES), first.dtype)
-    room, back = rooms(first.shape[0], sizes, 2, first), rooms(first.shape[0], sizes, 3, first)
-    sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
-    unit = np.ones((first_norms.shape[0], 2), first.dtype)
-    close = np.zeros(LANES, first.dtype)
-    tape = np.empty((first_norms.shape[0], 4 * LANES), first.dtype)
-    last = sizes[sizes.shape[0] - 1]
-    for down in range(1 - last[0], last[0]):
-        for right in range(1 - last[1], last[1]):
-            overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
-            h, w = overlaps[0]
-            kept = tape[: np.sum(overlaps[:, 0] * overlaps[:, 1])]
-            _shifted_products(first, second, (down, right), sizes[0, 1], lines, product_lines, products, h, w)
-            n = len(climb_taped(products, 0, room, unit, sides, overlaps, filters, scales, close, kept))
-            seed_adjoint(back[0][:n], weight, nngp)
-            slopes = descend(back, unit, sides, overlaps, filters, scales, kept)
-            _scatter_slopes(slopes, first, second, (down, right), sizes[0, 1], out, h, w)
+def _rooms(height, width, padding, like):
+    """Room for five padded lines, one of them zeros, and for two states: Σ and T, lines x (column pair)."""
+    rows = np.zeros((5, (width + 2 * padding) * PAIRS + SLACK), like.dtype)
+    state = np.zeros((2, height, width * PAIRS + SLACK), like.dtype)
+    return rows, state, np.zeros_like(state)
+
+
+@compiled
+@no_type_check
+def _fold(near, columns, out):
+    """Sum over columns."""
+    out[:] = 0
+    for c in range(columns):
+        for v in range(PAIRS):
+            out[v] += near[c * PAIRS + v]
+
+
+@compiled
+@no_type_check
+def pooled_sums(first, second, window, norms, sizes, filters, scales, nngp, out, close):
+    """Sums over all pairs of last-layer positions, for `PAIRS` pairs of images.
+
+    A box sum never changes the displacement of two positions, so the pooled kernel is a sum over displacements of the
+    flatten kernel on the overlap.
+
+    Parameters
+    ----------
+    first, second
+        Entry x line x (column pair): channels of pixels, of which patches of `window` x `window` are compared, or
+        entries of patches, with a `window` of 1.
+    norms
+        Of the first and the second images: norms, then their inverses, x (position pair), both 0 for zero patches.
+    sizes, filters, scales
+        Rows and columns of every layer; filter size and padding; factors of the first and of the later layers, and the
+        bias variance.
+    nngp
+        Leave T out.
+    out, close
+        Receive the sums, and the weight of cosines close to 1 without displacement, where nearly identical images show.
+    """
+    height, width = first.shape[1], first.shape[2] // PAIRS
+    lines = np.zeros((height, width * PAIRS + SLACK), first.dtype)
+    room = _rooms(height, width, filters[1], first)
+    near = np.zeros(width * PAIRS, first.dtype)
+    out[:] = 0
+    h, w = sizes[sizes.shape[0] - 1]
+    for down in range(1 - h, h):
+        for right in range(1 - w, w):
+            shift = (down, right)
+            _plane_products(first, second, shift, lines)
+            held = lines[: height - abs(down)]
+            state = _climb(held, window, shift, norms, sizes, filters, scales, room, near)
+            _add_sums(state, h - abs(down), w - abs(right), nngp, out)
+    _fold(near, width, close)
