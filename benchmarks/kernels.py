@@ -3,7 +3,9 @@
 The peer needs an old JAX, so this script makes an environment for it in a cache folder. Its batches are tuned first:
 every size of `BATCHES` on a part of the images, then the best of them on all:
 
-    python benchmarks/kernels.py [--n 400] [--pooled 8] [--only gram] [--repeat 5] [--memory] [--rfm 2000]
+    python benchmarks/kernels.py [--n 400] [--pooled 8] [--only gram] [--repeat 5] [--memory] [--rfm 2000] [--deep]
+
+`--only none` leaves the comparison out.
 """
 
 import argparse
@@ -164,6 +166,45 @@ def ours(job: str, data: Path, out: Path) -> None:
     print(json.dumps({"seconds": seconds, "megabytes": _megabytes("VmHWM") - before}))
 
 
+def deep(readout: str) -> None:
+    """Milliseconds an entry of a kernel of 21 padded layers, in this process, three turns."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    import torch
+
+    from firstlight.kernels import ConvKernel, gram
+
+    kernel = ConvKernel(depth=21, padding=1, readout=readout)
+    rows, columns = (4, 8) if readout == "gap" else (128, 192)
+    x = torch.from_numpy(images(rows + columns))
+    first, second = x[:rows], x[rows:]
+    gram(first[:4], second[:8], kernel=kernel, n_jobs=1, show=False)
+    gram(
+        first[:1], first[:1], kernel=kernel, n_jobs=1, show=False
+    )  # in float64, as pairs that are done again
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        gram(first, second, kernel=kernel, n_jobs=1, show=False)
+        spent.append(1e3 * (time.process_time() - start) / (rows * columns))
+    print(json.dumps(spent))
+
+
+def deep_table() -> None:
+    """The kernels of neural-tangents' own table, whose numbers come from more than 56 cores."""
+    print(f"kernels of 21 layers on {processor()}, one thread, CPU milliseconds an entry", flush=True)
+    for readout, theirs in (("flatten", 0.120), ("gap", 112.9)):
+        command = [sys.executable, __file__, "--job", f"deep {readout}"]
+        one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, text=True, check=True, env={**os.environ, **one}
+        )
+        spent = json.loads(done.stdout.splitlines()[-1])
+        print(
+            f"{readout:<10}{np.median(spent):>9.3f}  ({min(spent):.3f} to {max(spent):.3f}; theirs {theirs:.3f})",
+            flush=True,
+        )
+
+
 def _megabytes(kind: str) -> float:
     return int(Path("/proc/self/status").read_text().split(f"{kind}:")[1].split()[0]) / 1024
 
@@ -266,15 +307,22 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5, help="times that both sides are measured in turn")
     parser.add_argument("--rfm", type=int, default=0, help="also time a whole ConvRFM on so many images")
     parser.add_argument("--memory", action="store_true", help="also fit the growth of memory with n")
+    parser.add_argument("--deep", action="store_true", help="also time kernels of 21 layers")
     parser.add_argument("--peer", type=Path, default=Path.home() / ".cache" / "firstlight-benchmark-peer")
     parser.add_argument("--job", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.job and given.job.startswith("deep "):
+        deep(given.job.removeprefix("deep "))
+        return
     if given.job:
         ours(given.job, given.data, given.out)
         return
-    table(given.n, given.pooled, given.peer, given.only, given.repeat)
+    if given.only != ["none"]:
+        table(given.n, given.pooled, given.peer, given.only, given.repeat)
+    if given.deep:
+        deep_table()
     if given.memory:
         growth((100, 200, 400))
     if given.rfm:

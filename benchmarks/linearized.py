@@ -1,7 +1,7 @@
 """Linearised training steps and tangent kernels beside their peers: CPU seconds of one thread, same run.
 
 Every job runs in a process of its own. nngeometry goes into a cache folder, neural-tangents into an
-environment of its own there, as it needs an old JAX and numpy < 2:
+environment of its own there, as it needs an old JAX. How many images the peers take at a time is tuned first:
 
     python benchmarks/linearized.py [--n 600] [--widths 1 4] [--only step gram] [--skip neural-tangents]
 """
@@ -18,9 +18,18 @@ from pathlib import Path
 
 import numpy as np
 
-TANGENTS = ("neural-tangents==0.6.5", "jax==0.4.30", "jaxlib==0.4.30", "numpy<2", "scipy<1.13")
+# the newest release, with the newest JAX (and converter) with which it can be imported; kernels.py uses the same
+TANGENTS = ("neural-tangents==0.6.5", "jax==0.5.3", "jaxlib==0.5.3", "tf2jax==0.3.6")
 GEOMETRY = "nngeometry==0.4"
 BATCH = 32
+# images at a time that are tried for each peer on a part of the images; the best is taken
+BATCHES = {
+    "jacrev": (10, 25, 50, 100, 200),
+    "nngeometry": (25, 50, 100, 200),
+    "STRUCTURED_DERIVATIVES": (10, 20, 50, 100),
+    "JACOBIAN_CONTRACTION": (10, 20, 50, 100),
+}
+TUNING = 200  # images of the tuning
 
 TANGENTS_CODE = r"""
 import json, os, sys, time
@@ -105,13 +114,13 @@ def network(width: float, dtype):
     return models.build("lenet", shape=(1, 28, 28), width=width).to(dtype).eval()
 
 
-def ours(model, x):
+def ours(model, x, batch):
     from firstlight.measures.linearized import ntk_gram
 
     return ntk_gram(model, x, outputs="full", show=False)
 
 
-def jacobian_product(model, x):
+def jacobian_product(model, x, batch):
     import torch
     from torch.func import functional_call, jacrev, vmap
 
@@ -120,17 +129,17 @@ def jacobian_product(model, x):
     def outputs(w, image):
         return functional_call(model, w, (image[None],))[0]
 
-    parts = vmap(jacrev(outputs), (None, 0), chunk_size=50)(weights, x)
+    parts = vmap(jacrev(outputs), (None, 0), chunk_size=batch)(weights, x)
     rows = torch.cat([parts.pop(name).flatten(2).flatten(0, 1) for name in list(parts)], 1)
     return rows @ rows.T
 
 
-def geometry(model, x):
+def geometry(model, x, batch):
     from nngeometry.gram import GramMatrix
     from nngeometry.layercollection import LayerCollection
     from torch.utils.data import DataLoader, TensorDataset
 
-    loader = DataLoader(TensorDataset(x), batch_size=200)
+    loader = DataLoader(TensorDataset(x), batch_size=batch)
     found = GramMatrix(
         model, loader, function=lambda batch: model(batch), layer_collection=LayerCollection.from_model(model)
     )
@@ -141,7 +150,7 @@ def geometry(model, x):
 JOBS = {"ours": ours, "ours64": ours, "jacrev": jacobian_product, "nngeometry": geometry}
 
 
-def gram_job(job: str, data: Path, out: Path) -> None:
+def gram_job(job: str, data: Path, out: Path, batch: int) -> None:
     """One Gram matrix in this process, after a small one that loads everything."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import torch
@@ -149,11 +158,11 @@ def gram_job(job: str, data: Path, out: Path) -> None:
     torch.set_num_threads(1)
     dtype = torch.float64 if job == "ours64" else torch.float32
     model, x = network(1, dtype), torch.from_numpy(np.load(data)["x"]).to(dtype)
-    JOBS[job](model, x[:4])
+    JOBS[job](model, x[:4], 4)
     before = megabytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     start = time.process_time()
-    value = JOBS[job](model, x)
+    value = JOBS[job](model, x, batch)
     seconds = time.process_time() - start
     peak = megabytes("VmHWM") - before
     np.save(out, value.detach().numpy())
@@ -244,28 +253,66 @@ def steps(widths: list[float]) -> None:
         )
 
 
+def gram_of(job: str, data: Path, out: Path, batch: int, folder: Path) -> dict | str:
+    """Seconds and memory of one matrix in a process of its own, or why the peer does not run."""
+    if job not in JOBS:
+        command = [tangents_python(folder), "-c", TANGENTS_CODE, str(data), str(out), job, str(batch)]
+        quiet = {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        done = subprocess.run(command, capture_output=True, text=True, env=quiet)
+        return reason(done.stderr) if done.returncode else json.loads(done.stdout.splitlines()[-1])
+    place = folder.parent / "firstlight-benchmark-nngeometry"
+    path = geometry_folder(tangents_python(folder), place) if job == "nngeometry" else None
+    words = ("--job", job, "--data", str(data), "--out", str(out), "--batch", str(batch))
+    return in_own_process(*words, path=path)
+
+
+def tuned(job: str, place: Path, few: Path, n: int, folder: Path) -> int:
+    """The peer's best number of images at a time on a part of the images; all that were tried are printed."""
+    found = {}
+    for batch in BATCHES.get(job, ()):
+        if n % batch == 0 and TUNING % batch == 0:
+            one = gram_of(job, few, place / "few.npy", batch, folder)
+            if isinstance(one, dict):
+                found[batch] = one["seconds"]
+    if not found:
+        return 20
+    best = min(found, key=lambda batch: found[batch])
+    tried = ", ".join(f"{batch}: {seconds:.1f}" for batch, seconds in found.items())
+    print(
+        f"  {job.lower()} on {TUNING} images, CPU s by images at a time: {tried}; taken: {best}", flush=True
+    )
+    return n if best == TUNING else best  # all at a time were best
+
+
 def grams(n: int, folder: Path, skip: list[str]) -> None:
     import torch
 
     from firstlight.data import load
 
     model = network(1, torch.float32)
-    python = tangents_python(folder)
-    jobs = [job for job in ("ours64", "ours", "jacrev", "nngeometry") if job not in skip]
     print(
         f"{f'tangent kernel, {n} x 10':<42}{'CPU s':>9}{'MB':>8}{'times ours':>12}{'memory':>9}{'off by':>10}"
     )
-    with tempfile.TemporaryDirectory() as place:
-        data, out = Path(place) / "data.npz", Path(place) / "out.npy"
+    with tempfile.TemporaryDirectory() as folder_name:
+        place = Path(folder_name)
+        data, few, out = place / "data.npz", place / "few.npz", place / "out.npy"
         weights = {f"w:{name}": p.detach().numpy() for name, p in model.named_parameters()}
-        np.savez(data, x=load("mnist", split="train", n=n, seed=0).x.numpy(), **weights)
+        x = load("mnist", split="train", n=n, seed=0).x.numpy()
+        np.savez(data, x=x, **weights)
+        np.savez(few, x=x[:TUNING], **weights)
         exact, mine = None, None
-
-        def row(name: str, found: dict) -> None:
-            nonlocal exact, mine
+        for job in ("ours64", "ours", *BATCHES):
+            peer = "neural-tangents" if job.isupper() else job
+            if peer in skip:
+                continue
+            found = gram_of(job, data, out, tuned(job, place, few, n, folder), folder)
+            name = f"{peer}, {job.lower()}" if job.isupper() else job
+            if isinstance(found, str):
+                print(f"{name}: does not run: {found}", flush=True)
+                continue
             value = np.load(out)
             exact = value if exact is None else exact
-            mine = found if name == "ours" else mine
+            mine = found if job == "ours" else mine
             first = mine or found
             off = np.abs(value - exact).max() / np.abs(exact).max()
             print(
@@ -274,24 +321,6 @@ def grams(n: int, folder: Path, skip: list[str]) -> None:
                 f"{off:>10.1e}",
                 flush=True,
             )
-
-        for job in jobs:
-            path = (
-                geometry_folder(python, folder.parent / "firstlight-benchmark-nngeometry")
-                if job == "nngeometry"
-                else None
-            )
-            row(job, in_own_process("--job", job, "--data", str(data), "--out", str(out), path=path))
-        for how in () if "neural-tangents" in skip else ("STRUCTURED_DERIVATIVES", "JACOBIAN_CONTRACTION"):
-            command = [python, "-c", TANGENTS_CODE, str(data), str(out), how, "20"]
-            done = subprocess.run(command, capture_output=True, text=True)
-            if done.returncode:
-                print(
-                    f"neural-tangents, {how.lower()}: does not run: {reason(done.stderr)}",
-                    flush=True,
-                )
-                continue
-            row(f"neural-tangents, {how.lower()}", json.loads(done.stdout.splitlines()[-1]))
 
 
 def reason(text: str) -> str:
@@ -306,6 +335,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=["step", "gram"])
     parser.add_argument("--skip", nargs="*", default=[], help="peers to leave out")
     parser.add_argument("--peer", type=Path, default=Path.home() / ".cache" / "firstlight-benchmark-peer")
+    parser.add_argument("--batch", type=int, default=20, help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
@@ -313,7 +343,7 @@ def main() -> None:
     if given.job == "step":
         step_job(given.widths[0])
     elif given.job:
-        gram_job(given.job, given.data, given.out)
+        gram_job(given.job, given.data, given.out, given.batch)
     else:
         if "step" in given.only:
             steps(given.widths)
