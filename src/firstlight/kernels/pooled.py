@@ -93,12 +93,9 @@ def _pair_values(
         some = np.minimum(np.arange(start, start + PAIRS), len(i) - 1)  # the last pair fills what is left
         sides = i[some], j[some]
         pooled_lanes.pooled_sums(
-            *(_side_by_side(planes[:, :, :, own]) for planes, own in zip(images, sides, strict=True)),
+            *(_side_by_side(planes[..., own]) for planes, own in zip(images, sides, strict=True)),
             window,
-            tuple(
-                np.ascontiguousarray(norm[:, :, own]).reshape(2, -1)
-                for norm, own in zip(norms, sides, strict=True)
-            ),
+            tuple(_side_by_side(norm[..., own]) for norm, own in zip(norms, sides, strict=True)),
             plan.sizes,
             (kernel.size, kernel.padding),
             plan.scales(first.dtype),
@@ -109,9 +106,9 @@ def _pair_values(
     return values[: len(i)] / plan.last**2, close[: len(i)] / len(first_squares)
 
 
-def _side_by_side(planes: np.ndarray) -> np.ndarray:
-    """Entry x line x (column image)."""
-    return np.ascontiguousarray(planes).reshape(*planes.shape[:2], -1)
+def _side_by_side(values: np.ndarray) -> np.ndarray:
+    """The images, which come last, side by side at every place of the axis before them."""
+    return np.ascontiguousarray(values).reshape(*values.shape[:-2], -1)
 
 
 def _norms(squares: Float[Tensor, "t n"], dtype: torch.dtype) -> np.ndarray:
@@ -129,8 +126,7 @@ def _in_lanes(patches: Float[Tensor, "p lanes d"]) -> np.ndarray:
 
 def _shared_lines(plan: Plan) -> tuple[int, int]:
     """Channels and lines of pixels per patch where neighbouring patches share them; else (1, 1)."""
-    geometry = plan.kernel.geometry
-    return (plan.shape[0], geometry.size[0]) if plan.root is None and geometry.stride[0] == 1 else (1, 1)
+    return (plan.shape[0], plan.kernel.geometry.size[0]) if plan.shares_pixels else (1, 1)
 
 
 def _norms_in_lanes(squares: Float[Tensor, "t lanes"], like: Tensor) -> np.ndarray:
