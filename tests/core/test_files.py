@@ -132,6 +132,35 @@ def test_a_folder_is_no_file_and_a_file_no_folder(tmp_path):
         write_folder(tmp_path / "f")
 
 
+def test_a_folder_that_another_writer_takes_away_under_our_eyes_is_written(tmp_path, monkeypatch):
+    target, look = tmp_path / "d", os.stat
+    target.mkdir()
+
+    def look_and_remove(path, **options):
+        found = look(path, **options)
+        if Path(path) == target and options.get("follow_symlinks") is not False and not os.listdir(target):
+            target.rmdir()
+        return found
+
+    monkeypatch.setattr(os, "stat", look_and_remove)
+    write_folder(target)
+    assert (target / "inner").read_text() == "new"
+
+
+def test_a_folder_that_another_writer_finishes_at_the_last_moment_stays(tmp_path, monkeypatch):
+    target, rename = tmp_path / "d", Path.rename
+
+    def finish_first(part, goal):
+        target.mkdir()
+        (target / "inner").write_text("theirs")
+        return rename(part, goal)
+
+    monkeypatch.setattr(Path, "rename", finish_first)
+    write_folder(target)
+    assert (target / "inner").read_text() == "theirs"
+    assert os.listdir(tmp_path) == ["d"]
+
+
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_link_stays_and_the_file_it_leads_to_is_replaced(tmp_path, exists):
     (tmp_path / "elsewhere").mkdir()

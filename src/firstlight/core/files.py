@@ -128,7 +128,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 flush(file)
             flush(part)
             if not _folder_to_write(path).exists():
-                part.rename(target)
+                _rename_unless_taken(part, target)
             flush(target.parent)
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -307,9 +307,18 @@ def _remove_lock(path: Path) -> None:
 
 def _folder_to_write(path: Path) -> Path:
     target = _without_links(path)
-    if target.exists() and not target.is_dir():
-        raise StoreProblem(f"Cannot write {path}: it is {_kind(target)}, not a folder. Choose another name.")
+    kind = _kind(target)
+    if kind not in ("", "a folder"):
+        raise StoreProblem(f"Cannot write {path}: it is {kind}, not a folder. Choose another name.")
     return target
+
+
+def _rename_unless_taken(part: Path, target: Path) -> None:
+    try:
+        part.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # someone finished it since we looked
+            raise
 
 
 def _without_links(path: Path) -> Path:
@@ -322,7 +331,7 @@ def _without_links(path: Path) -> Path:
 
 
 def _kind(path: Path) -> str:
-    """What the file system has there, in words; empty if nothing. One look: a lock file may vanish between two."""
+    """What the file system has there, in words, or "" for nothing. One look: what others write may go between two."""
     kinds = {
         stat.S_IFREG: "a file",
         stat.S_IFDIR: "a folder",
