@@ -46,10 +46,10 @@ def expected(kernel, x, alpha, z, metric=None):
 
 @st.composite
 def cases(draw):
-    size = draw(st.integers(1, 3))
+    size = draw(st.integers(1, 3) | st.just(7))
     readout = draw(st.sampled_from(["flatten", "gap"]))
     depth, stride = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    padding = draw(st.integers(0, (size - 1) // 2))
+    padding = (size - 1) // 2 if size > 3 else draw(st.integers(0, (size - 1) // 2))
     least = stride * (depth - 1) * (size - 1 - 2 * padding) + size - 2 * padding
     h, w = (max(1, least) + draw(st.integers(0, 2)) for _ in range(2))
     kernel = ConvKernel(
@@ -106,6 +106,20 @@ def test_near_duplicates_do_not_spoil_the_gradient(distance, engine):
     exact = kernel_agop(x, alpha, z, kernel=kernel, engine=engine, dtype=torch.float64)
     assert off(exact, slow) < EXACT + 1e-14 / distance**2
     assert off(kernel_agop(x, alpha, z, kernel=kernel, engine=engine), slow) < SINGLE
+
+
+@pytest.mark.parametrize("engine", ["compiled", "tensors"])
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("distance", [1e-2, 1e-3])
+def test_near_duplicates_and_moved_copies_do_not_spoil_pooled_gradients(distance, padding, engine):
+    x = images(5, 1, 8, 8, 0)
+    x[1] = x[0] + distance * x[1]
+    x[3] = x[2].roll(2, -1)
+    x[4, :, :, :4] = 0.5
+    alpha = torch.randn(5, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    kernel = ConvKernel(depth=2, padding=padding, readout="gap")
+    exact = kernel_agop(x, alpha, kernel=kernel, engine=engine, dtype=torch.float64)
+    assert off(kernel_agop(x, alpha, kernel=kernel, engine=engine), exact) < SINGLE
 
 
 @given(st.sampled_from(["laplace", "gaussian"]), st.booleans(), st.integers(0, 99))

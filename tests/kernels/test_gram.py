@@ -33,9 +33,9 @@ def off(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 @st.composite
 def cases(draw):
-    """Ugly shapes on purpose: one image, one channel, images no larger than what the layers need."""
-    size = draw(st.integers(1, 4))
-    padding = draw(st.integers(0, (size - 1) // 2))
+    """Ugly shapes on purpose: one image, one channel, images no larger than what the layers need, or than a filter."""
+    size = draw(st.integers(1, 4) | st.sampled_from([7, 12]))
+    padding = (size - 1) // 2 if size > 4 else draw(st.integers(0, (size - 1) // 2))
     depth, stride = draw(st.integers(1, 3)), draw(st.integers(1, 2))
     least = stride * (depth - 1) * (size - 1 - 2 * padding) + size - 2 * padding
     h, w = (max(1, least) + draw(st.integers(0, 2)) for _ in range(2))
@@ -117,6 +117,30 @@ def test_near_duplicates_in_float32_are_as_good_as_in_float64(distance, readout)
     assert off(gram(x, z, kernel=kernel), slow) < SINGLE
 
 
+@pytest.mark.parametrize("engine", ["compiled", "tensors"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        ConvKernel(depth=3, readout="gap"),
+        ConvKernel(depth=2, padding=1, readout="gap"),
+        ConvKernel(depth=2, padding=1, readout="gap", pooling=(1,)),
+    ],
+)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_images_with_plain_surfaces_keep_their_digits_when_pooled(channels, kernel, engine):
+    # parallel patches stand at different places of the two images; rounding finds angles between them
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        x = torch.rand(5, channels, 12, 12, generator=generator)
+        x[0, :, :, :6] = x[0, :, :1, :1]
+        x[1, :, :, 6:] = 0.37 * x[0, :, :1, :1]
+        x[2] = x[2, :, :1, :1]
+        x[3, :, :6] = 0.9 * x[2, :, :1, :1]
+        exact = gram(x, kernel=kernel, dtype=torch.float64)
+        for found in (gram(x, kernel=kernel, engine=engine), gram(x, x, kernel=kernel, engine=engine)):
+            assert float(((found - exact) / exact).abs().max()) < SINGLE
+
+
 @pytest.mark.parametrize("with_metric", [False, True])
 @pytest.mark.parametrize("size", [5, 9, 13, 17])
 def test_filters_much_larger_than_the_image_find_room(size, with_metric):
@@ -125,6 +149,7 @@ def test_filters_much_larger_than_the_image_find_room(size, with_metric):
     kernel = ConvKernel(depth=3, size=size, padding=(size - 1) // 2, readout="gap")
     slow = expected(kernel, x, x, metric)
     assert off(gram(x, kernel=kernel, metric=metric, dtype=torch.float64), slow) < EXACT
+    assert off(gram(x, kernel=kernel, metric=metric), slow) < SINGLE
 
 
 @pytest.mark.parametrize("readout", ["flatten", "gap"])

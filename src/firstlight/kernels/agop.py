@@ -15,9 +15,9 @@ from firstlight.core.shapes import Images
 from firstlight.kernels import lanes, patch_lanes
 from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.lanes import LANES
-from firstlight.kernels.pooled import pooled_gradients
+from firstlight.kernels.pooled import exact_pooled_gradients, pooled_gradients
 from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, check_gradients
-from firstlight.kernels.tensors import tensor_gradients, tensor_slopes, uses_tensors
+from firstlight.kernels.tensors import tensor_close, tensor_gradients, tensor_slopes, uses_tensors
 from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows
 
 MEMORY = 64 << 20  # bytes of gradients that are held at a time, per thread
@@ -137,7 +137,7 @@ class _Task:
         kernel = self.plan.kernel
         if isinstance(kernel, ConvKernel) and kernel.readout == "gap":
             for band in bands:
-                band.add_pooled(rows, alpha)
+                band.add_pooled(rows, images, alpha)
             return
         slopes = [band.slopes(rows, images, alpha) for band in bands]
         weights = alpha.T.contiguous()
@@ -162,10 +162,33 @@ class _Gradients:
         self.inner = torch.zeros(plan.positions, n_outputs * plan.dimension, LANES, dtype=dtype)
         self.norm = torch.zeros(plan.positions, n_outputs, LANES, dtype=dtype)
 
-    def add_pooled(self, rows: Rows, alpha: Tensor) -> None:
+    def add_pooled(self, rows: Rows, images: Tensor, alpha: Tensor) -> None:
         """Let some centres contribute to the gradients of a pooled kernel."""
-        pooled = tensor_gradients if self.on_tensors else pooled_gradients
-        self.inner += pooled(self.plan, rows, self.columns, alpha).mT
+        plan, columns = self.plan, self.columns
+        doubt = CLOSE_SHARE if rows.patches.dtype == torch.float32 else np.inf
+        if self.on_tensors:
+            doubtful = tensor_close(plan, rows, columns) > doubt
+            doubtful[:, columns.n :] = False
+            self.inner += tensor_gradients(plan, rows, columns, alpha, ~doubtful)
+            if doubtful.any():
+                self._add_tile_exactly(images, alpha, doubtful)
+            return
+        gradients, again = pooled_gradients(plan, rows, columns, alpha, doubt=doubt)
+        self.inner += gradients
+        for start in range(0, len(again), LANES):
+            i, j = again[start : start + LANES].T
+            exact = exact_pooled_gradients(Pairs.of(plan, images, self.points, again[start : start + LANES]))
+            more = torch.einsum("pdn,nk->pkdn", exact, alpha[i].double()).flatten(1, 2)
+            self.inner.index_add_(2, torch.from_numpy(j), more.to(self.inner.dtype))
+
+    def _add_tile_exactly(self, images: Tensor, alpha: Tensor, pairs: np.ndarray) -> None:
+        """Contributions of those pairs of a tile, row x column, that float32 cannot tell, in float64."""
+        some, others = np.flatnonzero(pairs.any(1)), np.flatnonzero(pairs.any(0))
+        i, j = torch.from_numpy(some), torch.from_numpy(others)
+        rows = Rows.of(self.plan, images[i], torch.float64)
+        columns = Columns.of(self.plan, self.points[j], torch.float64, len(j))
+        more = tensor_gradients(self.plan, rows, columns, alpha[i].double(), pairs[np.ix_(some, others)])
+        self.inner.index_add_(2, j, more.to(self.inner.dtype))
 
     def slopes(self, rows: Rows, images: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Derivatives by inner products and by squared norms of the points, position x centre x point."""

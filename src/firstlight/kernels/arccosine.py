@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from firstlight.kernels.compiling import LOOSE
+from firstlight.kernels.compiling import LOOSE, compiled
 
 # With g = 1 - |ρ|: arccos |ρ| / π = g^(1/2) p(|ρ|) and κ₁(|ρ|) - |ρ| = g^(3/2) q(|ρ|), p and q smooth on [0, 1]; the
 # compiler cannot vectorise the library's arccos. Polynomials: in float32 the best ones for the products (errors 3e-8
@@ -45,6 +45,13 @@ SAME32, SAME64 = np.float32(2.5e-7), 1e-14
 # pairs must be done again in float64: nearly identical images, and pairs with many nearly identical patches.
 NEAR32, NEAR64, NEARER32, NEARER64 = np.float32(6e-4), 6e-4, np.float32(2e-5), 2e-5
 HEAVY32, HEAVY64 = np.float32(20), 20.0
+
+
+@compiled
+@no_type_check
+def looks(lines, columns):
+    """Of how many displacements, in each direction, one is searched for cosines close to 1; few leave none out."""
+    return min(4, 1 + (min(lines, columns) - 1) // 4)
 
 
 @no_type_check

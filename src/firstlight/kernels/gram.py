@@ -123,13 +123,19 @@ class _Jobs:
         n, m = len(self.x), len(self.z)
         return n * (n + self.width) // 2 if self.symmetric else n * m
 
+    @property
+    def knows_diagonal(self) -> bool:
+        """Whether K(x, x) has a closed form, from the norms alone."""
+        kernel = self.plan.kernel
+        return isinstance(kernel, ConvKernel) and kernel.readout == "flatten"
+
     def bands(self) -> Iterator[range]:
         for start in range(0, len(self.z), BAND):
             yield range(start, min(start + BAND, len(self.z)), self.width)
 
     def fill(self, band: range, target: np.ndarray, tile: "Tile", pool: ThreadPoolExecutor) -> Iterator[int]:
         """Write all tiles of a band of columns; yields the number of pairs as rows are done."""
-        plan, kernel = self.plan, self.plan.kernel
+        plan = self.plan
         columns = [Columns.of(plan, self.z[j : j + self.width], self.dtype, self.width) for j in band]
 
         def work(i: int) -> np.ndarray:
@@ -146,7 +152,7 @@ class _Jobs:
             doubtful.append(again)
             yield ROWS * len(band) * self.width
         self.repeat(np.concatenate(doubtful), target, pool)
-        if self.symmetric and isinstance(kernel, ConvKernel) and kernel.readout == "flatten":
+        if self.symmetric and self.knows_diagonal:
             for j, lane in zip(band, columns, strict=True):
                 own = np.arange(j, j + lane.n)
                 target[own, own] = lane.own_values(plan)
@@ -160,8 +166,8 @@ class _Jobs:
     def repeat(self, pairs: np.ndarray, target: np.ndarray, pool: ThreadPoolExecutor) -> None:
         """Do single pairs again in float64; the upper triangle is enough if symmetric."""
         if self.symmetric:
-            pairs = pairs[pairs[:, 0] < pairs[:, 1]]
-
+            first = 1 if self.knows_diagonal else 0
+            pairs = pairs[pairs[:, 1] - pairs[:, 0] >= first]
         pairs = pairs[np.lexsort(pairs.T)]
 
         def work(start: int) -> None:

@@ -34,17 +34,19 @@ class Stages:
     def value(self, first: np.ndarray, second: np.ndarray, sides: Maps) -> tuple[float, float]:
         """Mean over all pairs of last positions, and the weighted share of cosines close to 1, of two images.
 
-        Images are lines x entry x column of patches; `sides` comes from :meth:`sides`.
+        Images are lines x entry x column of patches; `sides` comes from :meth:`sides`. The share is the larger one of
+        those of equal and of displaced positions.
         """
-        total, close = 0.0, 0.0
+        total, close = 0.0, np.zeros(3)
         below = _no_maps(first.dtype)
         for index, (layers, here, pools) in enumerate(self.parts()):
             patches = (first, second) if index == 0 else (first[:0], second[:0])
             near = sides[0][2 * here.start : 2 * here.stop], sides[1][2 * here.start : 2 * here.stop]
-            total, more, below = self._stage(patches, below, near, layers, pools)
-            close += more
+            (total, *counted), below = self._stage(patches, below, near, layers, pools)
+            close += counted
+        still, moved, searched = close.tolist()
         count = int(self.sizes[-1].prod())
-        return total / count**2, close / int(self.sizes.prod(1).sum())
+        return total / count**2, max(still / int(self.sizes.prod(1).sum()), moved / max(searched, 1))
 
     def sides(self, squares: Float[np.ndarray, " t"], dtype: np.dtype | type = np.float64) -> np.ndarray:
         """Norms of an image as the loops want them, from their squares."""
@@ -72,7 +74,7 @@ class Stages:
             if pools:
                 both = (patches if index == 0 else patches[:0],) * 2
                 side = _sides(flat, self.sizes[layers], np.float64)
-                _, _, below = self._stage(both, below, (side, side), layers, pools)
+                _, below = self._stage(both, below, (side, side), layers, pools)
         return np.concatenate(found)
 
     def _next(self, square: np.ndarray) -> np.ndarray:
@@ -84,7 +86,7 @@ class Stages:
 
     def _stage(
         self, patches: Maps, below: Maps, sides: Maps, layers: slice, pools: bool
-    ) -> tuple[float, float, Maps]:
+    ) -> tuple[tuple[float, float, float, int], Maps]:
         dtype = patches[0].dtype
         sizes = self.sizes[layers]
         height = self.sizes[layers.start - 1] // 2 if layers.start else sizes[0]
@@ -94,11 +96,11 @@ class Stages:
         rows, columns = sizes[-1] // 2
         maps = np.zeros((2, rows, rows, columns * columns), dtype) if pools else None
         above = _no_maps(dtype) if maps is None else (maps[0], maps[1])
-        total, close = halving_lanes.stage(
+        sums = halving_lanes.stage(
             patches, below, sides, sizes, height, (self.kernel.size, self.kernel.padding),
             self.scales.astype(dtype), rooms, above, self.kernel.kind == "nngp",
         )  # fmt: skip
-        return total, close, above
+        return sums, above
 
 
 def _sides(squares: Float[np.ndarray, " t"], sizes: np.ndarray, dtype: np.dtype | type) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import no_type_check
 
 import numpy as np
 
-from firstlight.kernels.arccosine import duals
+from firstlight.kernels.arccosine import duals, looks
 from firstlight.kernels.compiling import compiled, vector_loops
 
 
@@ -92,6 +92,21 @@ def _close_cosines(sigma, first, second, scale, bias):
 
 @compiled
 @no_type_check
+def _close_pairs(sigma, first, second, scale, bias, step):
+    """Weight of cosines close to 1 among every few columns of the first image with all of the second."""
+    vector_loops()
+    w = second.size // 2
+    inverses = second[w:]
+    close = scale * 0
+    for c in range(0, w, step):
+        own, inverse = sigma[c * w : (c + 1) * w], first[c + w]
+        for v in range(w):
+            close += duals((scale * own[v] + bias) * (inverse * inverses[v]))[2]
+    return close
+
+
+@compiled
+@no_type_check
 def _pool_block(block, width, out, weight):
     """Add a block to the block of pairs of windows that it belongs to."""
     vector_loops()
@@ -127,7 +142,10 @@ def _finish(strips, count, width, corner, pools, maps, nngp):
 @compiled
 @no_type_check
 def stage(patches, below, sides, sizes, height, filters, scales, rooms, above, nngp):
-    """One stage of layers; returns the sum over all pairs of positions (if nothing is pooled) and the close cosines.
+    """One stage of layers; returns the sum over all pairs of positions (if nothing is pooled) and close cosines.
+
+    Of cosines close to 1, it returns the weight at equal positions, the weight on displaced lines, some of which are
+    searched, and the number of cosines searched there.
 
     Parameters
     ----------
@@ -155,7 +173,8 @@ def stage(patches, below, sides, sizes, height, filters, scales, rooms, above, n
     first_side, second_side = sides
     here, there, room = rooms
     begins = patches[0].shape[0] > 0
-    last, total, close = sizes[sizes.shape[0] - 1, 0], 0.0, 0.0
+    last, total, still, moved, searched = sizes[sizes.shape[0] - 1, 0], 0.0, 0.0, 0.0, 0
+    step = looks(last, sizes[sizes.shape[0] - 1, 1])
     for down in range(1 - last, last):
         top, left = max(0, -down), max(0, down)
         h, w, offset = height[0], height[1], 0
@@ -179,10 +198,13 @@ def stage(patches, below, sides, sizes, height, filters, scales, rooms, above, n
                 one, two = offset + (top + k) * 2 * columns, offset + (left + k) * 2 * columns
                 a, b = first_side[one : one + 2 * columns], second_side[two : two + 2 * columns]
                 if down == 0:
-                    close += _close_cosines(sigma, a, b, factor, scales[2])
+                    still += _close_cosines(sigma, a, b, factor, scales[2])
+                elif down % step == 0:
+                    moved += _close_pairs(sigma, a, b, factor, scales[2], step)
+                    searched += (columns + step - 1) // step * columns
                 _activate_block(sigma, tangent, a, b, factor, scales[2])
             source, target = target, source
             offset += 2 * rows * columns
             h, w = rows, columns
         total += _finish(source, h - abs(down), w, (top, left), above[0].shape[0] > 0, above, nngp)
-    return total, close
+    return total, still, moved, searched

@@ -19,9 +19,14 @@ def pooled_values(plan: Plan, rows: Rows, columns: Columns, upper: bool) -> tupl
     """Values of a tile, and shares of close cosines; above the diagonal and on it only, if `upper`."""
     out, close = (np.zeros((rows.patches.shape[1], columns.squares.shape[1])) for _ in range(2))
     i, j = tile_pairs(rows.patches.shape[1], columns.n, upper)
-    out[i, j], close[i, j] = _pair_values(
+    values, still, shares = _pair_values(
         plan, rows.patches, columns.patches.mT, rows.squares, columns.squares, i, j
     )
+    if upper:  # an image with itself: rounding would find angles where there are none
+        own = i == j
+        values[own] += columns.own_values(plan) / plan.last - still[own]
+        shares[0, own] = 0
+    out[i, j], close[i, j] = values, shares.max(0)
     return out, close
 
 
@@ -44,7 +49,11 @@ def halved_values(plan: Plan, rows: Rows, columns: Columns, upper: bool) -> tupl
         np.zeros((len(first), columns.squares.shape[1])),
     )
     for i, j in zip(*tile_pairs(len(first), len(second), upper), strict=True):
-        out[i, j], close[i, j] = stages.value(first[i], second[j], (ours[i], theirs[j]))
+        if upper and i == j:  # an image with itself: rounding would find angles where there are none
+            image, side = first[i].astype(np.float64), stages.sides(rows.squares[:, i].numpy())
+            out[i, j], _ = stages.value(image, image, (side, side))
+        else:
+            out[i, j], close[i, j] = stages.value(first[i], second[j], (ours[i], theirs[j]))
     return out, close
 
 
@@ -61,7 +70,7 @@ def exact_halved_values(pairs: Pairs) -> np.ndarray:
 
 def exact_pooled_values(pairs: Pairs) -> np.ndarray:
     """Values of single pairs of images in float64."""
-    values, _ = _pair_values(
+    values, _, _ = _pair_values(
         pairs.plan,
         pairs.first.mT,
         pairs.second.mT,
@@ -81,14 +90,17 @@ def _pair_values(
     second_squares: Float[Tensor, "t b"],
     i: np.ndarray,
     j: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Values of single pairs, and the weighted share of cosines close to 1 where the images are not displaced."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values of single pairs, their part without displacement, and weighted shares of cosines close to 1.
+
+    The first row of the shares is without displacement, the second with one.
+    """
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
     window = kernel.size if plan.shares_pixels else 1
     images = plan.planes(first), plan.planes(second)
     norms = _norms(first_squares, first.dtype), _norms(second_squares, first.dtype)
-    values, close = np.empty(len(i) + PAIRS), np.empty(len(i) + PAIRS)
+    values, still, close = np.empty(len(i) + PAIRS), np.empty(len(i) + PAIRS), np.empty((2, len(i) + PAIRS))
     for start in range(0, len(i), PAIRS):
         some = np.minimum(np.arange(start, start + PAIRS), len(i) - 1)  # the last pair fills what is left
         sides = i[some], j[some]
@@ -101,9 +113,10 @@ def _pair_values(
             plan.scales(first.dtype),
             kernel.kind == "nngp",
             values[start : start + PAIRS],
-            close[start : start + PAIRS],
+            still[start : start + PAIRS],
+            close[:, start : start + PAIRS],
         )
-    return values[: len(i)] / plan.last**2, close[: len(i)] / len(first_squares)
+    return values[: len(i)] / plan.last**2, still[: len(i)] / plan.last**2, close[:, : len(i)]
 
 
 def _side_by_side(values: np.ndarray) -> np.ndarray:
@@ -137,34 +150,73 @@ def _norms_in_lanes(squares: Float[Tensor, "t lanes"], like: Tensor) -> np.ndarr
 
 
 def pooled_gradients(
-    plan: Plan, rows: Rows, columns: Columns, alpha: Float[Tensor, "rows k"]
-) -> Float[Tensor, "p lanes kd"]:
-    """Gradients at the points of a tile, for all outputs, norms included, position x point x (output d)."""
-    kernel = plan.kernel
-    assert isinstance(kernel, ConvKernel)
+    plan: Plan, rows: Rows, columns: Columns, alpha: Float[Tensor, "rows k"], *, doubt: float
+) -> tuple[Float[Tensor, "p kd lanes"], np.ndarray]:
+    """Gradients at the points of a tile, for all outputs, norms included, position x (output d) x point.
+
+    Pairs of images whose share of cosines close to 1 exceeds `doubt` are left out; they are returned as rows of two
+    indices.
+    """
     n, d = rows.patches.shape[1], plan.dimension
     height = LANES // WIDTH
-    second = columns.patches.permute(2, 0, 1)
-    out = torch.zeros(plan.positions, LANES, alpha.shape[1], d, dtype=rows.patches.dtype)
+    out = torch.zeros(plan.positions, alpha.shape[1], d, LANES, dtype=rows.patches.dtype)
+    left_out = [np.empty((0, 2), int)]
     for i in range(0, n, height):
         some = range(i, min(i + height, n))
         for j in range(0, columns.n, WIDTH):
-            first_index = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
-            second_index = np.tile(np.arange(j, j + WIDTH), height)
-            sums = np.zeros((plan.positions, d * LANES), rows.patches.numpy().dtype)
-            pooled_slope_lanes.pooled_slopes(
-                _in_lanes(rows.patches[:, first_index]),
-                _in_lanes(second[second_index].transpose(0, 1)),
-                _shared_lines(plan),
-                _norms_in_lanes(rows.squares[:, first_index], rows.patches),
-                _norms_in_lanes(columns.squares[:, second_index], rows.patches),
-                plan.sizes,
-                (kernel.size, kernel.padding),
-                plan.scales(rows.patches.dtype),
-                kernel.kind == "nngp",
-                sums.dtype.type(1 / plan.last**2),
-                sums,
-            )
-            pairs = torch.from_numpy(sums).reshape(plan.positions, d, height, WIDTH)[:, :, : len(some)]
-            out[:, j : j + WIDTH] += torch.einsum("pdiw,ik->pwkd", pairs, alpha[list(some)])
-    return out.flatten(2)
+            first = np.minimum(np.repeat(np.arange(i, i + height), WIDTH), n - 1)
+            second = np.tile(np.arange(j, j + WIDTH), height)
+            gradients, close = _pair_gradients(
+                plan, rows.patches[:, first], columns.patches.mT[:, second],
+                rows.squares[:, first], columns.squares[:, second],
+            )  # fmt: skip
+            pairs = gradients.reshape(plan.positions, d, height, WIDTH)[:, :, : len(some)]
+            doubtful = (close > doubt).reshape(height, WIDTH)[: len(some)]
+            doubtful[:, columns.n - j :] = False  # lanes without an image
+            pairs[:, :, torch.from_numpy(doubtful)] = 0.0
+            left_out.append(np.argwhere(doubtful) + np.array([i, j]))
+            out[..., j : j + WIDTH] += torch.einsum("pdiw,ik->pkdw", pairs, alpha[list(some)])
+    return out.flatten(1, 2), np.concatenate(left_out)
+
+
+def exact_pooled_gradients(pairs: Pairs) -> Float[Tensor, "p d n"]:
+    """Gradients of up to `LANES` single pairs by the patches of the second images, in float64."""
+    n = len(pairs.i)
+    i, j = (np.pad(side, (0, LANES - n), mode="edge") for side in (pairs.i, pairs.j))
+    gradients, _ = _pair_gradients(
+        pairs.plan,
+        pairs.first.mT[:, i],
+        pairs.second.mT[:, j],
+        pairs.first_squares[:, i],
+        pairs.second_squares[:, j],
+    )
+    return gradients[..., :n]
+
+
+def _pair_gradients(
+    plan: Plan,
+    first: Float[Tensor, "p lanes d"],
+    second: Float[Tensor, "p lanes d"],
+    first_squares: Float[Tensor, "t lanes"],
+    second_squares: Float[Tensor, "t lanes"],
+) -> tuple[Float[Tensor, "p d lanes"], np.ndarray]:
+    """Gradients of `LANES` pairs by the patches of the second images, and shares of cosines close to 1."""
+    kernel, dtype = plan.kernel, first.dtype
+    assert isinstance(kernel, ConvKernel)
+    sums = torch.zeros(plan.positions, plan.dimension * LANES, dtype=dtype)
+    close = np.empty((2, LANES))
+    pooled_slope_lanes.pooled_slopes(
+        _in_lanes(first),
+        _in_lanes(second),
+        _shared_lines(plan),
+        _norms_in_lanes(first_squares, first),
+        _norms_in_lanes(second_squares, first),
+        plan.sizes,
+        (kernel.size, kernel.padding),
+        plan.scales(dtype),
+        kernel.kind == "nngp",
+        sums.numpy().dtype.type(1 / plan.last**2),
+        sums.numpy(),
+        close,
+    )
+    return sums.reshape(plan.positions, plan.dimension, LANES), close.max(0)

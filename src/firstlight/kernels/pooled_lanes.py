@@ -9,7 +9,7 @@ from typing import Any, no_type_check
 
 import numpy as np
 
-from firstlight.kernels.arccosine import duals
+from firstlight.kernels.arccosine import duals, looks
 from firstlight.kernels.compiling import compiled, vector_loops
 
 PAIRS = 8
@@ -154,8 +154,8 @@ _climb_layer, _climb_layer_counting = _layer_loop(counts=False), _layer_loop(cou
 
 @compiled
 @no_type_check
-def _climb(lines, window, shift, norms, sizes, filters, scales, room, near):
-    """All layers upwards from lines of inner products; returns Σ and T of the last. Counts if not displaced."""
+def _climb(lines, window, shift, norms, sizes, filters, scales, room, counts, near):
+    """All layers upwards from lines of inner products; returns Σ and T of the last. Counts close cosines if asked."""
     rows, state, spare = room
     if filters[1] == 0:  # a line is not needed any more once the lines from it on are summed
         spare = state
@@ -170,7 +170,7 @@ def _climb(lines, window, shift, norms, sizes, filters, scales, room, near):
             sigmas, tangents, reach, factor = state[0, :held], state[1, :held], filters, scales[1]
         first, second = norms
         factors = (factor, scales[2])
-        if shift[0] == 0 and shift[1] == 0:
+        if counts:
             _climb_layer_counting(
                 sigmas, tangents, first, second, rows, spare, near, here, shift, reach, factors
             )
@@ -209,17 +209,27 @@ def _rooms(height, width, padding, like):
 
 @compiled
 @no_type_check
-def _fold(near, columns, out):
-    """Sum over columns."""
-    out[:] = 0
-    for c in range(columns):
-        for v in range(PAIRS):
-            out[v] += near[c * PAIRS + v]
+def _overlap(sizes, shift):
+    """Number of positions of all layers that two images share, one of them displaced."""
+    total = 0
+    for layer in range(sizes.shape[0]):
+        total += (sizes[layer, 0] - abs(shift[0])) * (sizes[layer, 1] - abs(shift[1]))
+    return total
 
 
 @compiled
 @no_type_check
-def pooled_sums(first, second, window, norms, sizes, filters, scales, nngp, out, close):
+def _fold(near, positions, out):
+    """Sum over columns, as a share of all positions."""
+    out[:] = 0
+    for c in range(near.size // PAIRS):
+        for v in range(PAIRS):
+            out[v] += near[c * PAIRS + v] / max(positions, 1)
+
+
+@compiled
+@no_type_check
+def pooled_sums(first, second, window, norms, sizes, filters, scales, nngp, out, still, close):
     """Sums over all pairs of last-layer positions, for `PAIRS` pairs of images.
 
     A box sum never changes the displacement of two positions, so the pooled kernel is a sum over displacements of the
@@ -237,20 +247,33 @@ def pooled_sums(first, second, window, norms, sizes, filters, scales, nngp, out,
         bias variance.
     nngp
         Leave T out.
-    out, close
-        Receive the sums, and the weight of cosines close to 1 without displacement, where nearly identical images show.
+    out, still
+        Receive the sums, and the part of them without displacement.
+    close
+        Receives the weighted shares of cosines close to 1: without displacement, where nearly identical images show,
+        and with one, where images with the same plain surface do. Of the displacements, every few are looked at.
     """
     height, width = first.shape[1], first.shape[2] // PAIRS
     lines = np.zeros((height, width * PAIRS + SLACK), first.dtype)
     room = _rooms(height, width, filters[1], first)
-    near = np.zeros(width * PAIRS, first.dtype)
+    near, positions = np.zeros((2, width * PAIRS), first.dtype), np.zeros(2, np.int64)
     out[:] = 0
     h, w = sizes[sizes.shape[0] - 1]
+    step = looks(h, w)
     for down in range(1 - h, h):
         for right in range(1 - w, w):
             shift = (down, right)
+            counts, moved = down % step == 0 and right % step == 0, int(down != 0 or right != 0)
             _plane_products(first, second, shift, lines)
             held = lines[: height - abs(down)]
-            state = _climb(held, window, shift, norms, sizes, filters, scales, room, near)
-            _add_sums(state, h - abs(down), w - abs(right), nngp, out)
-    _fold(near, width, close)
+            state = _climb(held, window, shift, norms, sizes, filters, scales, room, counts, near[moved])
+            if counts:
+                positions[moved] += _overlap(sizes, shift)
+            if moved:
+                _add_sums(state, h - abs(down), w - abs(right), nngp, out)
+            else:
+                still[:] = 0
+                _add_sums(state, h, w, nngp, still)
+                out += still
+    for moved in range(2):
+        _fold(near[moved], positions[moved], close[moved])

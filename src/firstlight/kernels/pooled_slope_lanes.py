@@ -112,24 +112,34 @@ def _scatter_slopes(adjoint, first, second, shift, columns, out, h, w):
 
 @compiled
 @no_type_check
-def pooled_slopes(first, second, lines, first_norms, second_norms, sizes, filters, scales, nngp, weight, out):
-    """Gradients of pooled kernels by the second images' patches, position x (entry lane), added to `out`."""
+def pooled_slopes(
+    first, second, lines, first_norms, second_norms, sizes, filters, scales, nngp, weight, out, close
+):
+    """Gradients of pooled kernels by the second images' patches, position x (entry lane), added to `out`.
+
+    `close` receives the weighted shares of cosines close to 1, without and with a displacement.
+    """
     vector_loops()
     products = np.empty((first.shape[0], LANES), first.dtype)
     product_lines = np.empty((sizes[0, 0] + lines[1], sizes[0, 1] * LANES), first.dtype)
     room, back = rooms(first.shape[0], sizes, 2, first), rooms(first.shape[0], sizes, 3, first)
     sides = np.empty((first_norms.shape[0], 3 * LANES), first.dtype)
     unit = np.ones((first_norms.shape[0], 2), first.dtype)
-    close = np.zeros(LANES, first.dtype)
+    near, positions = np.zeros((2, LANES), first.dtype), np.zeros(2, np.int64)
     tape = np.empty((first_norms.shape[0], 4 * LANES), first.dtype)
     last = sizes[sizes.shape[0] - 1]
     for down in range(1 - last[0], last[0]):
         for right in range(1 - last[1], last[1]):
             overlaps = _shifted_norms(first_norms, second_norms, (down, right), sizes, sides)
             h, w = overlaps[0]
-            kept = tape[: np.sum(overlaps[:, 0] * overlaps[:, 1])]
+            n, moved = np.sum(overlaps[:, 0] * overlaps[:, 1]), int(down != 0 or right != 0)
+            kept = tape[:n]
+            positions[moved] += n
             _shifted_products(first, second, (down, right), sizes[0, 1], lines, product_lines, products, h, w)
-            n = len(climb_taped(products, 0, room, unit, sides, overlaps, filters, scales, close, kept))
+            n = len(climb_taped(products, 0, room, unit, sides, overlaps, filters, scales, near[moved], kept))
             seed_adjoint(back[0][:n], weight, nngp)
             slopes = descend(back, unit, sides, overlaps, filters, scales, kept)
             _scatter_slopes(slopes, first, second, (down, right), sizes[0, 1], out, h, w)
+    for moved in range(2):
+        for v in range(LANES):
+            close[moved, v] = near[moved, v] / max(positions[moved], 1)

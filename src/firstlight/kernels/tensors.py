@@ -16,7 +16,7 @@ from torch import Tensor
 
 from firstlight.core.devices import chosen_device, knows_float64
 from firstlight.core.errors import unknown_name
-from firstlight.kernels.arccosine import HEAVY64, NEAR64, NEARER64, SAME32, SAME64
+from firstlight.kernels.arccosine import HEAVY64, NEAR64, NEARER64, SAME32, SAME64, looks
 from firstlight.kernels.spec import ConvKernel, Kernel
 from firstlight.kernels.tiles import Columns, Plan, Rows
 
@@ -45,13 +45,14 @@ def uses_tensors(engine: str, kernel: Kernel) -> bool:
 def tensor_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
     """Values of a tile, and the weighted share of cosines close to 1, row x column."""
     sides = _Sides(plan, rows, columns)
-    total = close = torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device)
+    total = torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device)
+    near = _Near(plan, total)
     for shift in sides.shifts():
         first, second = sides.maps(shift)
-        value, near = _climb(sides.kernel, sides.products(shift), first, second)
+        value, close = _climb(sides.kernel, sides.products(shift), first, second)
         total = total + value
-        close = near if shift == (0, 0) else close
-    return (total / sides.divisor).cpu().numpy(), close.cpu().numpy() / len(rows.squares)
+        near.add(shift, close)
+    return (total / sides.divisor).cpu().numpy(), near.shares()
 
 
 @torch.enable_grad()
@@ -68,14 +69,30 @@ def tensor_slopes(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Ten
     return _by_position(by_product), _by_position(by_norm), near.cpu().numpy() / len(rows.squares)
 
 
+@torch.no_grad()
+def tensor_close(plan: Plan, rows: Rows, columns: Columns) -> np.ndarray:
+    """The weighted share of cosines close to 1 as in :func:`tensor_values`, at every few displacements."""
+    sides = _Sides(plan, rows, columns)
+    near = _Near(plan, torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device))
+    step = looks(*sides.sizes[-1])
+    for shift in sides.shifts():
+        if shift[0] % step == 0 and shift[1] % step == 0:
+            first, second = sides.maps(shift)
+            near.add(shift, _climb(sides.kernel, sides.products(shift), first, second)[1])
+    return near.shares()
+
+
 @torch.enable_grad()
 def tensor_gradients(
-    plan: Plan, rows: Rows, columns: Columns, alpha: Float[Tensor, "rows k"]
-) -> Float[Tensor, "p columns kd"]:
-    """Gradients of pooled kernels by the columns' patches, norms included, position x column x (output d)."""
+    plan: Plan, rows: Rows, columns: Columns, alpha: Float[Tensor, "rows k"], taken: np.ndarray
+) -> Float[Tensor, "p kd columns"]:
+    """Gradients of pooled kernels by the columns' patches, norms included, position x (output d) x column.
+
+    `taken`, row x column, says which pairs of images contribute.
+    """
     sides = _Sides(plan, rows, columns)
     h, w = (int(side) for side in plan.sizes[0])
-    weights = alpha.to(sides.device)
+    weights, mask = alpha.to(sides.device), torch.from_numpy(taken)[..., None, None].to(sides.device)
     out = torch.zeros(
         sides.pairs[1], h, w, alpha.shape[1], plan.dimension, dtype=sides.dtype, device=sides.device
     )
@@ -84,13 +101,35 @@ def tensor_gradients(
         (down, right), (first, _) = shift, sides.maps(shift)
         second = [_window(layer, down, right) for layer in sides.layers(square)]
         value, _ = _climb(sides.kernel, products, first, second)
-        by_product, by_norm = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
+        slopes = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
+        by_product, by_norm = (slope * mask for slope in slopes)
         here = _window(sides.first, -down, -right)
         target = _window(out.permute(0, 3, 4, 1, 2), down, right)
         target += torch.einsum("nmhw,ndhw,nk->mkdhw", by_product, here, weights)
         norms = 2 * torch.einsum("nmhw,nk->mkhw", by_norm, weights)
         out += torch.einsum("mkhw,mdhw->mhwkd", norms, sides.second)
-    return out.flatten(3).flatten(1, 2).transpose(0, 1).cpu()
+    return out.permute(1, 2, 3, 4, 0).flatten(2, 3).flatten(0, 1).cpu()
+
+
+class _Near:
+    """Counts cosines close to 1: without a displacement, where nearly identical images show, and with one."""
+
+    def __init__(self, plan: Plan, like: Tensor) -> None:
+        self.sizes = plan.sizes
+        self.weights = [torch.zeros_like(like), torch.zeros_like(like)]
+        self.positions = [0, 0]
+
+    def add(self, shift: tuple[int, int], close: Float[Tensor, "n m"]) -> None:
+        """Add the weights that were found at one displacement."""
+        moved = int(shift != (0, 0))
+        self.weights[moved] += close
+        self.positions[moved] += int((self.sizes - np.abs(shift)).prod(1).sum())
+
+    def shares(self) -> np.ndarray:
+        """The larger of the two weighted shares."""
+        still, moved = (w / max(p, 1) for w, p in zip(self.weights, self.positions, strict=True))
+        shares: np.ndarray = torch.maximum(still, moved).cpu().numpy()
+        return shares
 
 
 class _Sides:
