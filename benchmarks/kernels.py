@@ -15,13 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 
 import numpy as np
 
-# the newest release, with the newest JAX (and converter) with which it can be imported
-PEER = ("neural-tangents==0.6.5", "jax==0.5.3", "jaxlib==0.5.3", "tf2jax==0.3.6")
+from peers import neural_tangents
+
 POINTS = 2  # images at which the peer takes gradients; its time is scaled to all
 # first and second images of a block, compiled as one; for the gradients, centres of a block
 BATCHES = {
@@ -97,17 +96,6 @@ peak = int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 102
 np.save(out, value)
 print(json.dumps({"seconds": spent, "megabytes": peak}))
 """
-
-
-def peer_python(folder: Path) -> Path:
-    """Make the peer's environment once; nothing of it touches the package's own."""
-    python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
-        print(f"making an environment for {PEER[0]} ...", file=sys.stderr)
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *PEER], check=True)
-        (folder / "ready").touch()
-    return python
 
 
 def peer(python: Path, job: str, data: Path, out: Path, batch: tuple[int, int]) -> tuple[dict, np.ndarray]:
@@ -231,8 +219,8 @@ def images(n: int) -> np.ndarray:
 
 def table(n: int, pooled: int, folder: Path, only: list[str], repeat: int) -> None:
     """Ours and the peer's in turn, `repeat` times each; medians, and the lowest and highest ratio of neighbours."""
-    python = peer_python(folder)
-    print(f"on {processor()}, one thread; the peer is {', '.join(PEER[:2])}", flush=True)
+    python = neural_tangents.python_of(folder)
+    print(f"on {processor()}, one thread; the peer is {', '.join(neural_tangents.PACKAGES[:2])}", flush=True)
     head = f"{'job':<30}{'ours s':>9}{'ours MB':>9}{'peer s':>9}{'ratio':>8}{'range':>12}{'difference':>12}"
     print(head, flush=True)
     with tempfile.TemporaryDirectory() as place:
@@ -308,7 +296,9 @@ def main() -> None:
     parser.add_argument("--rfm", type=int, default=0, help="also time a whole ConvRFM on so many images")
     parser.add_argument("--memory", action="store_true", help="also fit the growth of memory with n")
     parser.add_argument("--deep", action="store_true", help="also time kernels of 21 layers")
-    parser.add_argument("--peer", type=Path, default=Path.home() / ".cache" / "firstlight-benchmark-peer")
+    parser.add_argument(
+        "--peer", type=Path, default=neural_tangents.FOLDER, help="folder of the peer's environment"
+    )
     parser.add_argument("--job", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)

@@ -13,13 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
-import venv
 from pathlib import Path
 
 import numpy as np
 
-# the newest release, with the newest JAX (and converter) with which it can be imported; kernels.py uses the same
-TANGENTS = ("neural-tangents==0.6.5", "jax==0.5.3", "jaxlib==0.5.3", "tf2jax==0.3.6")
+from peers import neural_tangents
+
 GEOMETRY = "nngeometry==0.4"
 BATCH = 32
 # images at a time that are tried for each peer on a part of the images; the best is taken
@@ -83,17 +82,6 @@ peak = megabytes("VmHWM") - before
 np.save(out, value.reshape(10 * n, 10 * n))
 print(json.dumps({"seconds": spent, "megabytes": peak}))
 """
-
-
-def tangents_python(folder: Path) -> Path:
-    """Make the environment of neural-tangents once; nothing of it touches the package's own."""
-    python = folder / "bin" / "python"
-    if not (folder / "ready").exists():
-        print(f"making an environment for {TANGENTS[0]} ...", file=sys.stderr)
-        venv.create(folder, with_pip=True, clear=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *TANGENTS], check=True)
-        (folder / "ready").touch()
-    return python
 
 
 def geometry_folder(python: Path, folder: Path) -> Path:
@@ -256,12 +244,13 @@ def steps(widths: list[float]) -> None:
 def gram_of(job: str, data: Path, out: Path, batch: int, folder: Path) -> dict | str:
     """Seconds and memory of one matrix in a process of its own, or why the peer does not run."""
     if job not in JOBS:
-        command = [tangents_python(folder), "-c", TANGENTS_CODE, str(data), str(out), job, str(batch)]
+        python = neural_tangents.python_of(folder)
+        command = [python, "-c", TANGENTS_CODE, str(data), str(out), job, str(batch)]
         quiet = {**os.environ, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "3"}
         done = subprocess.run(command, capture_output=True, text=True, env=quiet)
         return reason(done.stderr) if done.returncode else json.loads(done.stdout.splitlines()[-1])
     place = folder.parent / "firstlight-benchmark-nngeometry"
-    path = geometry_folder(tangents_python(folder), place) if job == "nngeometry" else None
+    path = geometry_folder(neural_tangents.python_of(folder), place) if job == "nngeometry" else None
     words = ("--job", job, "--data", str(data), "--out", str(out), "--batch", str(batch))
     return in_own_process(*words, path=path)
 
@@ -334,7 +323,7 @@ def main() -> None:
     parser.add_argument("--widths", type=float, nargs="+", default=[1, 4])
     parser.add_argument("--only", nargs="+", default=["step", "gram"])
     parser.add_argument("--skip", nargs="*", default=[], help="peers to leave out")
-    parser.add_argument("--peer", type=Path, default=Path.home() / ".cache" / "firstlight-benchmark-peer")
+    parser.add_argument("--peer", type=Path, default=neural_tangents.FOLDER, help="folder of the peers")
     parser.add_argument("--batch", type=int, default=20, help=argparse.SUPPRESS)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
