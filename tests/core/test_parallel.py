@@ -164,6 +164,7 @@ def work(task):
         os.write(1, b"%d\\n" % os.getpid())
         while asked() is None:
             time.sleep(0.01)
+        time.sleep(1.5)  # saving takes longer than it takes the parent to pass the wish on
         Path(sys.argv[1], str(task)).touch()
         asked()()
 heed_termination()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 _ASKING = (signal.SIGINT, signal.SIGTERM)
+_held: dict[int, list[Callable[[], None]]] = {}  # signals that the running blocks hold back
 
 
 class Terminated(KeyboardInterrupt):
@@ -30,6 +31,7 @@ def postponed_interrupts() -> Iterator[Callable[[], Callable[[], None] | None]]:
     and for signals that Python does not handle, nothing is held back.
     """
     came: list[Callable[[], None]] = []
+    _held[id(came)] = came
     before: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {}
 
     def postpone(number: int, frame: FrameType | None) -> None:
@@ -49,3 +51,9 @@ def postponed_interrupts() -> Iterator[Callable[[], Callable[[], None] | None]]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+        del _held[id(came)]
+
+
+def is_asked() -> bool:
+    """Whether a signal is held back: passing on the same wish would be a second one, which acts at once."""
+    return any(list(_held.values()))

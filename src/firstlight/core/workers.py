@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from firstlight.core.interrupts import Terminated, heed_termination
+from firstlight.core.interrupts import Terminated, heed_termination, is_asked
 
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 20.0  # a step of the largest networks, and a checkpoint of them
@@ -102,7 +102,8 @@ def end_with(parent: int) -> None:
             folder = _folder
             if folder is not None and folder != told and (folder / _STOP).exists():
                 told = folder
-                os.kill(os.getpid(), signal.SIGTERM)  # handled in the main thread, where the task runs
+                if not is_asked():  # by a terminal, which sends Ctrl-C to the workers too
+                    os.kill(os.getpid(), signal.SIGTERM)  # handled in the main thread, where the task runs
             time.sleep(POLL_SECONDS)
         os._exit(1)
 
