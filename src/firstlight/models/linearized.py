@@ -136,7 +136,8 @@ class LinearizedModel(nn.Module):
         """Refuse chance in the forward pass, and derivatives that differ forwards and backwards.
 
         ``detach`` and ``no_grad`` stop derivatives backwards but not forwards: the test is
-        <r, J u> = <J^T r, u> for random u and r.
+        <r, J u> = <J^T r, u> for random u and r. By chance r can be nearly at right angles to what is lost: with a
+        third of the derivative behind ``no_grad``, 10 of 200 small networks passed.
         """
         inputs = tuple(x[:2].detach() if isinstance(x, Tensor) and x.ndim > 1 else x for x in inputs)
         generator = generator_from("one derivative", 0)
