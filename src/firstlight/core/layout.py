@@ -9,7 +9,7 @@ fresh tensor has before it is first used.
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 ALIGNMENT = 64
 """Bytes; one cache line, the widest vector there is, and what torch itself gives to a new tensor."""
@@ -36,6 +36,12 @@ def is_canonical(tensor: Tensor) -> bool:
     """Whether strides and address are those of a new tensor of the same shape."""
     # `is_contiguous` ignores the strides of axes of length 1, but the choice of a BLAS routine does not
     return tensor.stride() == _row_major(tensor.shape) and tensor.data_ptr() % ALIGNMENT == 0
+
+
+def with_channels_last(model: nn.Module, *, last: bool = True) -> nn.Module:
+    """Lay out the filters of a model, in place, with the channels last, which convolutions on a CPU prefer; or back."""
+    layout = torch.channels_last if last else torch.contiguous_format
+    return model.to(memory_format=layout)  # type: ignore[call-overload, no-any-return]
 
 
 def canonical_values(value: Any) -> Any:

@@ -4,6 +4,7 @@
 from firstlight.models import (
     alexnet,
     cnfa,
+    compact_vgg,
     fully_connected,
     identity,
     lenet,
@@ -46,6 +47,7 @@ __all__ = [
     "WeightsMismatch",
     "available",
     "build",
+    "compact_vgg",
     "expected_scaling",
     "identity_cnn",
     "identity_fcn_linear",

@@ -1,4 +1,4 @@
-"""Residual networks 18, 34 and 50 in CIFAR and ImageNet form, under torchvision's parameter names."""
+"""Residual networks: the wide ones of ImageNet under torchvision's parameter names, and the narrow ones of CIFAR-10."""
 
 from functools import partial
 from typing import Literal
@@ -11,6 +11,8 @@ from firstlight.core.shapes import Images
 from firstlight.models.building import Shape, register_model, scaled
 
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
+_NARROW_BLOCKS = {14: (2, 2, 2), 20: (3, 3, 3), 32: (5, 5, 5)}
+"""Of three stages with 16, 32 and 64 channels, made for images of 32 x 32."""
 
 
 class BasicBlock(nn.Module):
@@ -72,7 +74,7 @@ def _shortcut(inputs: int, outputs: int, *, stride: int, bn_eps: float) -> nn.Se
 
 
 class ResNet(nn.Module):
-    """A stem, four stages of residual blocks, global average pooling and one linear layer."""
+    """A stem, three or four stages of residual blocks, global average pooling and one linear layer."""
 
     def __init__(
         self,
@@ -86,7 +88,9 @@ class ResNet(nn.Module):
         bn_eps: float,
     ) -> None:
         super().__init__()
-        widths = [scaled(n, width) for n in (64, 128, 256, 512)]
+        is_narrow = depth in _NARROW_BLOCKS
+        plan = _NARROW_BLOCKS[depth] if is_narrow else _BLOCKS[depth]
+        widths = [scaled(n, width) for n in ((16, 32, 64) if is_narrow else (64, 128, 256, 512))]
         kind = Bottleneck if depth >= 50 else BasicBlock
         block = partial(kind, stride_in_1x1=stride_in_1x1, bn_eps=bn_eps)
         if form == "imagenet":
@@ -98,18 +102,19 @@ class ResNet(nn.Module):
         self.bn1 = nn.BatchNorm2d(widths[0], eps=bn_eps)
         self.relu = nn.ReLU()
         inputs = widths[0]
-        for index, (stage, n_blocks) in enumerate(zip(widths, _BLOCKS[depth], strict=True), start=1):
+        for index, (stage, n_blocks) in enumerate(zip(widths, plan, strict=True), start=1):
             blocks = [block(inputs, stage, stride=1 if index == 1 else 2)]
             inputs = stage * kind.expansion
             blocks += [block(inputs, stage, stride=1) for _ in range(n_blocks - 1)]
             self.add_module(f"layer{index}", nn.Sequential(*blocks))
+        self.n_stages = len(plan)
         self.avgpool = nn.AdaptiveAvgPool2d((1, 1))
         self.fc = nn.Linear(inputs, classes)
 
     def forward(self, x: Images) -> Tensor:
         """Class scores."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
-        for index in range(1, 5):
+        for index in range(1, self.n_stages + 1):
             x = self.get_submodule(f"layer{index}")(x)
         scores: Tensor = self.fc(self.avgpool(x).flatten(1))
         return scores
@@ -134,7 +139,8 @@ def resnet(
     shape : Shape
         Image shape.
     depth : int
-        18, 34 (two convolutions a block) or 50 (three).
+        18, 34 (two convolutions a block) or 50 (three); or 14, 20, 32 for the narrow networks of CIFAR-10, with
+        three stages and a hundredth of the weights. Their shortcuts are 1 x 1 convolutions where the shape changes.
     form : {'cifar', 'imagenet'}, default 'cifar'
         "cifar" has a 3 x 3 stem and no first pooling; "imagenet" a 7 x 7 stem of stride 2 and a max
         pooling. Both use torchvision's parameter names; its state dicts load into the latter unchanged.
@@ -147,6 +153,10 @@ def resnet(
     """
     if form not in {"cifar", "imagenet"}:
         raise InvalidInput(f"`form` must be 'cifar' or 'imagenet'; got form={form!r}.")
+    if form == "imagenet" and depth in _NARROW_BLOCKS:
+        raise InvalidInput(
+            f"the narrow networks are for small images; got form='imagenet' with depth={depth}."
+        )
     if not bn_eps > 0:
         raise InvalidInput(f"`bn_eps` must be positive; got bn_eps={bn_eps}.")
     return ResNet(
@@ -160,5 +170,5 @@ def resnet(
     )
 
 
-for _depth in _BLOCKS:
+for _depth in (*_NARROW_BLOCKS, *_BLOCKS):
     register_model(f"resnet{_depth}", depth=_depth)(resnet)

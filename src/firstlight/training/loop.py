@@ -26,12 +26,13 @@ from firstlight.core.devices import (
 )
 from firstlight.core.errors import Diverged, InvalidInput
 from firstlight.core.interrupts import postponed_interrupts
-from firstlight.core.layout import canonical
+from firstlight.core.layout import canonical, with_channels_last
 from firstlight.core.parallel import report_fraction
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from, global_seed
 from firstlight.data.images import ImageData
+from firstlight.training.augmentation import augmented
 from firstlight.training.checkpoint import (
     load_checkpoint,
     optimiser_state,
@@ -90,6 +91,7 @@ def train(
     label: str = "Training",
     show: bool | None = None,
     fused: bool = False,
+    at_most: int | None = None,
     device: DeviceLike | None = None,
 ) -> History:
     """Train `model` in place.
@@ -112,6 +114,8 @@ def train(
     fused : bool, default False
         Update all weights in one pass where torch can. Several times faster for wide layers and few
         images; the last bits differ, so keep to one choice within a comparison. Ignored where torch cannot.
+    at_most : int, optional
+        Stop after so many steps; the schedule stays that of the whole training.
     device : str or torch.device, optional
         Where to train: "auto", "cpu", "cuda" or "mps". The model is moved there and given back afterwards; batches
         are moved one at a time. By default where ``firstlight.computing_on`` says, else where the model is.
@@ -126,6 +130,7 @@ def train(
     mode = model.training
     with placed(model, device=device) as place:
         state = _State(model, inputs, targets, recipe, observers, fused, place)
+        state.end = state.total if at_most is None else min(at_most, state.total)
         model.train()
         try:
             with global_seed("dropout", recipe.seed, device=place):
@@ -140,6 +145,8 @@ def train(
                 _advance(state, checkpoint, every, label, show)
         finally:
             model.train(mode)
+            if recipe.channels_last:
+                with_channels_last(model, last=False)
     return state.history()
 
 
@@ -153,12 +160,12 @@ def _advance(state: "_State", checkpoint: Path | None, every: float, label: str,
     saved_at = time.monotonic()
     # a signal within a step would leave half-updated weights: it is heeded after the step, which is saved first
     postponed = nullcontext(lambda: None) if checkpoint is None else postponed_interrupts()
-    with postponed as interrupt, progress(label, total=state.total, unit="steps", show=show) as bar:
+    with postponed as interrupt, progress(label, total=state.end, unit="steps", show=show) as bar:
         bar.update(completed=state.step)
         while not state.finished:
             state.take_step()
             bar.update(completed=state.step, note=f"loss {state.losses[-1]:.3g}")
-            report_fraction(state.step / state.total, note=f"loss {state.losses[-1]:.3g}")
+            report_fraction(state.step / state.end, note=f"loss {state.losses[-1]:.3g}")
             asked = interrupt()
             is_due = asked is not None or time.monotonic() - saved_at >= every
             if checkpoint is not None and is_due and not state.finished:
@@ -181,10 +188,12 @@ class _State:
         fused: bool,
         device: torch.device,
     ) -> None:
+        if recipe.channels_last:
+            with_channels_last(model)
         self.model, self.inputs, self.targets, self.recipe = model, inputs, targets, recipe
         self.observers, self.device = observers, device
         self.optimiser = recipe.build_optimiser(model, fused=fused)
-        self.total = recipe.total_steps(len(inputs))
+        self.total = self.end = recipe.total_steps(len(inputs))
         self.per_epoch = recipe.steps_per_epoch(len(inputs))
         self.step = 0
         self.losses: list[float] = []
@@ -197,13 +206,13 @@ class _State:
 
     @property
     def finished(self) -> bool:
-        return self.stopped_early or self.step >= self.total
+        return self.stopped_early or self.step >= self.end
 
     def take_step(self) -> None:
         inputs, targets = self.batch()
         for group in self.optimiser.param_groups:
             group["lr"] = self.recipe.rate(step=self.step, total=self.total)
-        outputs = self.model(inputs)
+        outputs = self.model(self.view(inputs))
         loss = self.recipe.loss_of(outputs, targets)
         self.losses.append(loss.item())
         self.hits.append(_share_right(outputs, targets))
@@ -234,6 +243,15 @@ class _State:
         # the order is drawn on the CPU, and images may lie on a device already
         here = chosen.to(self.inputs.device)
         return self.inputs[here].to(self.device), self.targets[chosen.to(self.targets.device)].to(self.device)
+
+    def view(self, inputs: Tensor) -> Tensor:
+        """Return the batch as the network sees it: augmented, in the layout of the recipe."""
+        recipe = self.recipe
+        if recipe.flips or recipe.shifts:
+            inputs = augmented(
+                inputs, flips=recipe.flips, shifts=recipe.shifts, seed=recipe.seed, step=self.step
+            )
+        return inputs.contiguous(memory_format=torch.channels_last) if recipe.channels_last else inputs
 
     def observe(self) -> None:
         for observer in self.observers:
