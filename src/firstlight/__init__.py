@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from firstlight.measures.first_layer import profile
     from firstlight.measures.linearized import ntk_gram
     from firstlight.models import build, linearize, load_model, load_weights
+    from firstlight.networks import load_network
     from firstlight.report import inspection_page, write_page
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "linearize",
     "load",
     "load_model",
+    "load_network",
     "load_weights",
     "ntk_gram",
     "patch_agop",
@@ -59,6 +61,7 @@ _WHERE = {
     "linearize": "models",
     "load_model": "models",
     "load_weights": "models",
+    "load_network": "networks",
     "inspection_page": "report",
     "write_page": "report",
 }

@@ -32,6 +32,7 @@ for _name, _where, _help in (
     ("labels", "labels:labels", "Find labels that look wrong: a page to look through, and a CSV."),
     ("compare", "compare:compare", "Compare checkpoints of a training, or several models, on one page."),
     ("train", "train:train", "Train a network and write its weights; an interrupted training resumes."),
+    ("networks", "networks:app", "List, train and check the networks of the bank."),
     ("rfm", "rfm:app", "Learn the features of a convolutional kernel, and predict with it."),
     ("identity", "identity:identity", "Train networks of several depths to copy an image: copy or memorise?"),
     ("data", "data:app", "List, fetch and describe data sets."),

@@ -1,0 +1,104 @@
+"""`firstlight networks`: the bank of trained networks."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from firstlight.cli.arguments import Switch
+
+app = App(name="networks", help="List, train and check the networks of the bank.")
+
+
+@app.command(name="list")
+def list_networks(*, json: Switch = False) -> None:
+    """List the networks that are here, with accuracies and sizes, and those that can be trained.
+
+    Parameters
+    ----------
+    json
+        Print the cards as JSON.
+    """
+    from firstlight.cli.output import print_json, print_table
+    from firstlight.networks import KINDS, load_network, network_names
+
+    networks = [load_network(name) for name in network_names()]
+    if json:
+        print_json([network.card for network in networks])
+        return
+    rows = []
+    for network in networks:
+        last = network.card["accuracies"][str(network.moments[-1])]
+        size = sum(file["bytes"] for file in network.card["files"].values())
+        rows.append((
+            network.name, f"{last['train']:.1%}", f"{last['test']:.1%}", str(len(network.moments)),
+            f"{size / 1e6:.1f} MB", f"{network.card['cpu_hours']:.2f}",
+        ))  # fmt: skip
+    if rows:
+        print_table(
+            f"{len(rows)} networks", ("name", "training", "test", "moments", "size", "CPU hours"), rows
+        )
+    there = {network.name for network in networks}
+    missing = [
+        (f"{kind.kind}-{seed}", kind.data, f"{kind.cpu_hours:.1f}")
+        for kind in KINDS.values()
+        for seed in range(3)
+        if f"{kind.kind}-{seed}" not in there
+    ]
+    if missing:
+        print_table(
+            f"{len(missing)} that `firstlight networks train NAME` makes",
+            ("name", "data", "CPU hours"),
+            missing,
+        )
+
+
+@app.command
+def train(name: str, *, again: Switch = False) -> None:
+    """Train a network of the bank on one core; an interrupted training goes on where it stopped.
+
+    Parameters
+    ----------
+    name
+        Kind and seed, such as resnet20-cifar10-0; `firstlight networks list` shows the kinds.
+    again
+        Replace a network of this name that is in the bank already.
+    """
+    from firstlight.networks import definition, train_network
+    from firstlight.networks.bank import bank_folders
+
+    kind, _ = definition(name.removeprefix("networks:"))
+    print(f"This takes about {kind.cpu_hours:.1f} CPU hours on one core. Ctrl-C keeps what is done.")
+    network = train_network(name, again=again)
+    last = network.card["accuracies"][str(network.moments[-1])]
+    print(
+        f"Wrote {bank_folders()[0] / network.name}. Training accuracy {last['train']:.1%}, test accuracy "
+        f"{last['test']:.1%}, {network.card['cpu_hours']:.2f} CPU hours."
+    )
+
+
+@app.command
+def check(name: str, *, steps: int = 30, whole: Annotated[bool, Parameter(negative="")] = False) -> None:
+    """Compare a network with what its card says; exit with 1 if anything lies outside its bound.
+
+    Checks the files, the initial weights, the losses of the first steps of a new training, and the test accuracy.
+
+    Parameters
+    ----------
+    name
+        Kind and seed, such as resnet20-cifar10-0.
+    steps
+        Number of steps to train again.
+    whole
+        Train all of it again, which takes as long as the card says.
+    """
+    from firstlight.networks import check_network
+
+    result = check_network(name, steps=steps, whole=whole)
+    for fault in result.faults:
+        print(fault)
+    if result.faults:
+        raise SystemExit(1)
+    print(
+        f"{result.name} is what its card says: initial weights equal, losses of {result.n_steps} steps within "
+        f"{result.loss_error:.1g}, test accuracy {result.accuracy:.4f} (card {result.recorded:.4f})."
+    )
