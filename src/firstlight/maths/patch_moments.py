@@ -15,7 +15,6 @@ from typing import Protocol
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor
 
@@ -171,7 +170,7 @@ class RowProducts:
 
     def add(self, images: Tensor) -> None:
         """Add the patches of these images."""
-        lines = rearrange(images, "n c h w -> h n (w c)").contiguous()
+        lines = images.permute(2, 0, 3, 1).flatten(2).contiguous()  # rows of pixels: h, n, (w c)
         for (step, (start, stop), (u0, u1, v0, v1)), product in self.products.items():
             upper = lines[start:stop].flatten(0, 1)[:, u0 * self.c : u1 * self.c]
             lower = lines[start + step : stop + step].flatten(0, 1)[:, v0 * self.c : v1 * self.c]
@@ -191,8 +190,8 @@ class RowProducts:
                 window = bands[starts.index(i) : stops.index(i + self.rows) + 1].sum(0)
                 sums = window.unfold(1, self.columns, 1).sum(-1)  # (apart, first column, c, c')
                 moments = sums[apart, entry[:, None]]  # (j, j', c, c')
-                second[:, i, :, :, i + step, :] = rearrange(moments, "j k c e -> c j e k")
-                second[:, i + step, :, :, i, :] = rearrange(moments, "j k c e -> e k c j")
+                second[:, i, :, :, i + step, :] = moments.permute(2, 0, 3, 1)  # c, j, e, k
+                second[:, i + step, :, :, i, :] = moments.permute(3, 1, 2, 0)  # e, k, c, j
         return second.reshape(c * kh * kw, c * kh * kw)
 
     def _band(self, step: int, run: tuple[int, int]) -> Float[Tensor, "apart w c c"]:

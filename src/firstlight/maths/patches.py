@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from einops import rearrange
 from jaxtyping import Float, Num
 from torch import Tensor, nn
 
@@ -131,7 +130,7 @@ def extract_patches(images: Num[Tensor, "n c h w"], geometry: PatchGeometry) -> 
     geometry.positions(*images.shape[2:])
     pixels = images if images.is_floating_point() else images.to(torch.get_default_dtype())
     columns = F.unfold(pixels, geometry.size, geometry.dilation, geometry.padding, geometry.stride)
-    return rearrange(columns, "n d p -> n p d")
+    return columns.transpose(1, 2)
 
 
 def mean_patches(images: Num[Tensor, "n c h w"], geometry: PatchGeometry) -> Float[Tensor, "n d"]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -59,7 +58,8 @@ def patch_operator_map(
     operator = psd_sqrt(matrix.double()) if root else matrix.double()
     seen = extract_patches(images.double(), geometry) @ operator
     h, w = geometry.positions(*images.shape[2:])
-    channels: Tensor = rearrange(seen, "n (h w) (c a) -> n c h w a", h=h, w=w, c=images.shape[1])
+    # from n, positions, (channel, place in the patch) to n, channel, row, column, place
+    channels = seen.reshape(len(images), h, w, images.shape[1], -1).permute(0, 3, 1, 2, 4)
     if per_channel:
         return channels.square().sum(4).sqrt()
     return channels.square().sum((1, 4)).sqrt()
@@ -133,7 +133,7 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
 def _maps_of(
     layer: LayerGradients, z: Float[Tensor, "n k h w"], edges: Float[Tensor, "n rows columns"]
 ) -> LayerMaps:
-    grouped = rearrange(z, "n (g k) h w -> n g k h w", g=len(layer.filters))
+    grouped = z.reshape(len(z), len(layer.filters), -1, *z.shape[2:])
     features = z.square().sum(1).sqrt()
     if (basis := range_basis(layer.filters)) is not None:
         grouped = torch.einsum("ngkhw,gkr->ngrhw", grouped, basis)
