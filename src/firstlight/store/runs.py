@@ -202,8 +202,8 @@ class Store:
                 return _run(folder, body, arrays)
         except StoreProblem as error:
             raise StoreProblem(
-                f"Run {id} cannot be read: {error}. Use that version, or remove it with "
-                f"`firstlight runs rm {id}`."
+                f"Run {id} cannot be read: {error}. Use the version that wrote it, or remove it "
+                f"with `firstlight runs rm {id}`."
             ) from error
         except InvalidInput as error:
             reason = str(error).rstrip(".")
