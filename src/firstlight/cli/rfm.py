@@ -96,7 +96,6 @@ def rfm(
         family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
         random_state=seed, verbose=True,
     )  # fmt: skip
-    print(f"About {machine.price(train.x, train.n_classes)} at most, and as much again with shuffled labels.")
     screened = screen(f"{family} on {data}, {len(train)} images")
     with computing_on(place), kernels_on_cluster(cluster), screened as view:
 
