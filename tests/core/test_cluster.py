@@ -312,7 +312,7 @@ def test_runs_made_on_private_disks_are_stored_at_the_client_and_not_made_twice(
 # ---------------------------------------------------------------- which workers
 
 
-@pytest.mark.parametrize("fact", ["torch", "numerics", "firstlight", "code", "python"])
+@pytest.mark.parametrize("fact", ["torch", "firstlight", "code", "python"])
 def test_a_worker_with_other_software_is_refused(machines, monkeypatch, fact):
     monkeypatch.setattr(cluster_client, "facts", lambda: {**facts(), fact: "0.0"})
     with (

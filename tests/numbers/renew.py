@@ -33,7 +33,9 @@ ZERO = 1e-13  # an error that is exactly zero here may not be elsewhere
 def main(wanted):
     """Measure the named studies, all by default, and write their lines."""
     if unknown := set(wanted) - {*STUDIES, *THEMES}:
-        sys.exit(f"No study or theme is called {', '.join(sorted(unknown))}. `firstlight claims list` names all studies.")
+        sys.exit(
+            f"No study or theme is called {', '.join(sorted(unknown))}. `firstlight claims list` names all studies."
+        )
     names = [name for name in STUDIES if not wanted or name in wanted or STUDIES[name].theme in wanted]
     here = measured_as(names, {}, None)
     others = [measured_as(names, *PROCESSORS[name]) for name in OTHERS]

@@ -80,7 +80,7 @@ def test_the_name_depends_on_everything_that_decides_the_result():
         RunSpec(what="test2", config=SPEC.config, data="d"),
         RunSpec(what="test", config={"a": 2, "b": (0.5, None)}, data="d"),
         RunSpec(what="test", config=SPEC.config, data="e"),
-        RunSpec(what="test", config=SPEC.config, data="d", code="x"),
+        RunSpec(what="test", config=SPEC.config, data="d", version="x"),
     ]
     assert len({SPEC.id, *(o.id for o in others)}) == 5
     assert RunSpec(what="test", config={"b": (0.5, None), "a": 1}, data="d").id == SPEC.id

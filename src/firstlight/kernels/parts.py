@@ -17,7 +17,7 @@ from firstlight.core.foreign import is_regular
 from firstlight.core.parallel import finished_tasks
 from firstlight.core.shapes import Images
 from firstlight.core.tensor_files import load_sealed, save_sealed
-from firstlight.core.version import NUMERICS
+from firstlight.core.version import __version__
 from firstlight.kernels.gram import BAND, gram
 from firstlight.kernels.spec import Kernel
 from firstlight.kernels.tiles import Plan
@@ -68,7 +68,7 @@ def gram_in_parts(
     target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
     blocks = list(blocks_of(shape, part, symmetric=z is None))
     compute = partial(part_values, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype, part=part)
-    parts = Parts(folder, fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {NUMERICS}"))
+    parts = Parts(folder, fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {__version__}"))
     missing = [block for block in blocks if not is_regular(parts.file(block))]
     label = f"Kernel, {len(missing)} of {len(blocks)} parts"
     for index, values in finished_tasks(compute, missing, label=label, n_jobs=n_jobs, show=show):

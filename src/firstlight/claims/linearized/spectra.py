@@ -12,7 +12,6 @@ from torch import Tensor
 from firstlight.claims.evidence import Series, by
 from firstlight.claims.linearized.common import factor
 from firstlight.claims.linearized.tasks import Task, parts_of
-from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.measures.linearized import effective_rank, ntk_gram
@@ -67,9 +66,7 @@ def spectra(task: Task, widths: Sequence[float], *, model: str, seed: int) -> di
 
 
 def _stored(case: Case) -> CaseSpectrum:
-    spec = RunSpec(
-        what="linearized spectrum", config=dataclasses.asdict(case), code=code_fingerprint(__name__)
-    )
+    spec = RunSpec(what="linearized spectrum", config=dataclasses.asdict(case))
     kept: CaseSpectrum = Store().fetch_or_run(spec, lambda scratch: spectrum(case)).result
     return kept
 
