@@ -219,7 +219,7 @@ def reproduce(
     from firstlight.cli.output import print_json, seconds_of
     from firstlight.core.devices import choose_device, computing_on
     from firstlight.core.environment import code_commit
-    from firstlight.estimators.spread import kernels_on_cluster
+    from firstlight.core.parallel import on_cluster
     from firstlight.report.ledger import write_ledger
     from firstlight.store import Store
 
@@ -237,7 +237,7 @@ def reproduce(
         cost = f", {costs[name]:.0f} CPU seconds when it was recorded" if name in costs else ""
         print(f"[{index + 1}/{total}] {name}{cost}", file=sys.stderr)
 
-    with computing_on(place), kernels_on_cluster(cluster):
+    with computing_on(place), on_cluster(cluster):
         entries = judge(what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce)
     if others := sum(bool(entry.runs) and entry.commit != code_commit() for entry in entries):
         print(

@@ -19,8 +19,8 @@ from firstlight.core.parallel import cluster_cores, default_jobs, finished_tasks
 from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
 from firstlight.core.version import __version__
-from firstlight.kernels.gram import BAND
-from firstlight.kernels.parts import Block, Parts, blocks_of, fingerprint, part_values
+from firstlight.kernels.gram import BAND, Block, blocks_of, part_values
+from firstlight.kernels.parts import Parts, fingerprint
 from firstlight.kernels.ridge import check_ridge
 from firstlight.kernels.spec import Kernel
 
