@@ -30,7 +30,7 @@ from firstlight.kernels.parts import part_values
 
 KERNEL = ConvKernel(depth=2, size=3)
 SIDE, TILE, BLOCK = 8, 512, 256
-STEPS = 100  # assumed by the estimate; the rehearsals took 40 to 80
+STEPS = 100  # assumed by the estimate; shorter trials took 40 to 80
 KEEP_SECONDS = 60.0  # between two copies of the coefficients so far
 
 

@@ -1,4 +1,4 @@
-"""Generated for every study: it runs at smoke scale, and each of its rules can come out every way."""
+"""Generated for every study: it measures the recorded numbers, and each of its rules can come out every way."""
 
 import pytest
 
@@ -7,6 +7,7 @@ from firstlight import claims
 from firstlight.claims.reproduce import run_seeds
 from firstlight.claims.rules import NoNull
 from firstlight.store import Store
+from smoke_numbers import is_close, moved
 
 
 @pytest.fixture(scope="module")
@@ -16,12 +17,16 @@ def store(shared_folder):
 
 
 @pytest.mark.parametrize("name", list(claims.STUDIES))
-def test_study_runs_at_smoke_scale_and_its_rules_can_come_out_every_way(name, store, monkeypatch):
+def test_study_gives_its_numbers_at_smoke_scale_and_its_rules_can_come_out_every_way(
+    name, store, monkeypatch
+):
     monkeypatch.setenv("FIRSTLIGHT_RUNS", str(store.root))
     study = claims.STUDIES[name]
     outcome = run_seeds(study, study.seeds("smoke"), scale="smoke", store=store)
     assert not outcome.problem
     evidence = outcome.evidence
+    lines = moved(study, evidence)
+    assert not lines, "\n".join([f"If this is meant: python tests/numbers/renew.py {name}", *lines])
     figure = study.figure(evidence)
     assert figure.plot["data"]
     assert figure.alt
@@ -65,3 +70,10 @@ def test_no_claim_is_judged_twice_or_both_judged_and_absent():
 def test_every_scale_starts_from_the_same_seed(name):
     study = claims.STUDIES[name]
     assert len({study.config(scale).seed for scale in study.scales}) == 1
+
+
+def test_a_number_may_differ_by_its_tolerance_only():
+    assert is_close(1.0 + 9e-7, 1.0, 1e-6)
+    assert not is_close(1.0 - 2e-6, 1.0, 1e-6)
+    assert is_close(float("inf"), float("inf"), 1e-6)
+    assert not is_close(float("nan"), 1.0, 1e-6)

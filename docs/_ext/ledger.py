@@ -2,8 +2,7 @@
 
 ``{ledger} theme`` lists the claims of a theme, with ``:topics:`` (of claims.yaml) only some of them;
 ``{readings} theme`` says what their verdicts come to, topic by topic;
-``{verdicts}`` counts the verdicts of every theme; ``{rule-changes}`` lists every rule that changed;
-``{prices}`` lists what every study costs at night scale, and what those that ran took.
+``{verdicts}`` counts the verdicts of every theme.
 """
 
 from pathlib import Path
@@ -16,9 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from firstlight.claims import THEMES, Claim, Entry, select
-from firstlight.claims.history import revisions
-from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries
-from firstlight.claims.price import price_file, price_rows
+from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries, versions
 from firstlight.claims.readings import readings
 from firstlight.claims.scales import contradiction
 from firstlight.report.ledger import estimate_text
@@ -75,7 +72,9 @@ class LedgerTable(SphinxDirective):
             ]
             for claim, entries in rows
         ]
-        words = f"{len(rows)} claims: {in_words(counts(entries[0] for _, entries in rows))}."
+        first = [entries[0] for _, entries in rows]
+        dated = ", ".join(filter(None, (f"{len(rows)} claims", versions(first))))
+        words = f"{dated}: {in_words(counts(first))}."
         head = [
             "claim",
             "reported",
@@ -125,40 +124,6 @@ class Verdicts(SphinxDirective):
             for theme, tally in tallies.items()
         ]
         return [_table(["theme", "claims", *used], rows, (30, 10, *(12 for _ in used)))]
-
-
-class RuleChanges(SphinxDirective):
-    """Every rule that changed after it had judged a result."""
-
-    def run(self) -> list[nodes.Node]:
-        """Build the table."""
-        folder = _folder(self)
-        entries = [entry for theme in THEMES for entry in entries_of(folder, theme, "desk").values()]
-        rows = [
-            [
-                [
-                    nodes.paragraph("", "", nodes.literal(r.claim, r.claim)),
-                    _text(r.old_rule, "ledger-source"),
-                ],
-                [_text(r.old_verdict)],
-                [_text(r.new_verdict), _text(r.new_rule, "ledger-source")],
-                [_text(f"{r.date}: {r.reason}", "ledger-source")],
-            ]
-            for r in revisions(folder, entries)
-        ]
-        return [_table(["claim and old rule", "before", "now", "why"], rows, (34, 12, 28, 26))]
-
-
-class Prices(SphinxDirective):
-    """What a seed of every study costs at night scale, beside what it took."""
-
-    def run(self) -> list[nodes.Node]:
-        """Build the table."""
-        folder = _folder(self)
-        self.env.note_dependency(str(price_file(folder, "night")))
-        listed = price_rows(folder)
-        head = ["study", "CPU hours a seed", "memory", "took", "seeds recorded", "remark"]
-        return [_table(head, [[[_text(cell)] for cell in row] for row in listed], (30, 14, 10, 14, 10, 22))]
 
 
 def _rows(directive: SphinxDirective) -> list[tuple[Claim, list[Entry]]]:
@@ -239,8 +204,7 @@ def _verdict(entries: list[Entry]) -> list[nodes.Node]:
         shown.append(nodes.paragraph("", "", said))
         if entry.null_verdict:
             shown.append(_text(NULL_WORDS[entry.null_verdict], "ledger-source"))
-        words = (entry.reason, entry.note, f"Stale: {entry.stale}" if entry.stale else "")
-        shown += [_text(text, "ledger-source") for text in words if text]
+        shown += [_text(text, "ledger-source") for text in (entry.reason, entry.note) if text]
     if len(entries) > 1 and (words_of_both := contradiction(entries[0], entries[-1])):
         shown.append(_text(f"The scales differ. {words_of_both}", "ledger-source"))
     return shown
@@ -278,6 +242,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("ledger", LedgerTable)
     app.add_directive("readings", Readings)
     app.add_directive("verdicts", Verdicts)
-    app.add_directive("rule-changes", RuleChanges)
-    app.add_directive("prices", Prices)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

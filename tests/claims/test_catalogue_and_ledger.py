@@ -1,17 +1,18 @@
 import importlib
-import json
 from dataclasses import dataclass
 
 import pytest
 import torch
 
 from firstlight import claims
-from firstlight.claims import history, ledger, stale
+from firstlight.claims import ledger
 from firstlight.claims.quantities import value
 from firstlight.claims.reproduce import reproduce, run_study
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study
+from firstlight.cli import claims as cli
 from firstlight.core.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem
+from firstlight.core.version import __version__
 from firstlight.store import Store
 
 EXACT = "profile.invariance"
@@ -66,9 +67,9 @@ def serve(monkeypatch):
 
     def patch(study):
         # by name, for the package exports a function that is called like its module
-        for module in ("reproduce", "stale"):
-            found = importlib.import_module(f"firstlight.claims.{module}")
-            monkeypatch.setattr(found, "study_of", lambda id: study)
+        monkeypatch.setattr(
+            importlib.import_module("firstlight.claims.reproduce"), "study_of", lambda id: study
+        )
 
     return patch
 
@@ -86,7 +87,8 @@ def test_an_entry_holds_everything_a_referee_asks_for(tmp_path, serve):
     assert entry.seeds == [0, 1, 2, 3, 4]
     assert len(entry.runs) == 5
     assert entry.environment["torch"]
-    assert entry.code
+    assert entry.version == __version__
+    assert entry.date.startswith("20")
 
 
 def test_not_beyond_its_null_is_counted_as_such(tmp_path, serve):
@@ -167,21 +169,15 @@ def test_a_damaged_ledger_is_named(tmp_path):
         ledger.record([entry], tmp_path)
 
 
-def test_an_entry_is_stale_when_its_rule_or_its_code_changed(tmp_path, serve):
-    from dataclasses import replace
+def test_the_command_says_what_recorded_runs_took_and_when_stored_ones_are_of_another_commit(
+    tmp_path, monkeypatch, capsys
+):
+    def said():
+        cli.reproduce(EXACT, record=tmp_path / "ledger", output=tmp_path / "page.html")
+        return capsys.readouterr().err
 
-    serve(made(OTHER, run=lambda cfg: {"x": 0.9}))
-    (entry,) = reproduce(OTHER, scale="desk", store=Store(tmp_path))
-    assert stale.stale_entries([entry]) == {}
-    assert "code" in stale.staleness(replace(entry, code="0" * 16))
-    assert "rule" in stale.staleness(replace(entry, rule={**entry.rule, "reproduced": "x > 0.4"}))
-
-
-def test_changed_rules_keep_their_old_verdict(tmp_path):
-    (tmp_path / "version-1").mkdir()
-    row = {"claim": OTHER, "verdict": "reproduced", "rule": "mean >= 0.95"}
-    (tmp_path / "version-1" / "first_layer.json").write_text(json.dumps({"claims": [row]}))
-    (revision,) = history.revisions(tmp_path, [])
-    assert revision.old_verdict == "reproduced"
-    assert revision.new_verdict == "not recorded yet"
-    assert revision.reason
+    assert "recorded" not in (first := said())
+    assert "another commit" not in first
+    assert "CPU seconds when it was recorded" in said()
+    monkeypatch.setattr("firstlight.core.environment.code_commit", lambda: "0" * 12)
+    assert "the runs behind 1 of 1 claims were stored at another commit" in said()

@@ -204,18 +204,3 @@ def test_a_model_that_takes_no_tensor_is_called_by_the_users_code(tmp_path, monk
     code, _, err = run(monkeypatch, capsys, *given, "--call", "named_inputs:call")
     assert code == 0, err
     assert "model.inner.conv1" in (tmp_path / "p.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("least", "more", "says"), [(0.0, (), True), (1e9, (), False), (0.0, ("--json",), False)]
-)
-def test_a_long_inspection_says_first_what_it_will_take(
-    least, more, says, weights, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr("firstlight.cli.inspect.WORTH_SAYING", least)
-    code, out, err = run(
-        monkeypatch, capsys, weights, "--arch", "lenet", "--data", "photos", "--n", 8, "--fast",
-        "--output", tmp_path / "page.html", *more,
-    )  # fmt: skip
-    assert code == 0, err
-    assert ("The gradients will take about" in out) == says

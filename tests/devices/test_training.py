@@ -133,12 +133,12 @@ def test_an_ensemble_takes_the_device_of_the_block(second, data):
 
 
 def test_names_of_runs_on_the_cpu_do_not_change(second):
-    plain = RunSpec(what="test", config={"a": 1}, data="d", code="c")
-    assert plain.id == RunSpec(what="test", config={"a": 1}, data="d", code="c", device="cpu").id
+    plain = RunSpec(what="test", config={"a": 1}, data="d")
+    assert plain.id == RunSpec(what="test", config={"a": 1}, data="d", device="cpu").id
     with firstlight.computing_on("second"):
-        assert RunSpec(what="test", config={"a": 1}, data="d", code="c").id != plain.id
+        assert RunSpec(what="test", config={"a": 1}, data="d").id != plain.id
     with firstlight.computing_on("cpu"):
-        assert RunSpec(what="test", config={"a": 1}, data="d", code="c").id == plain.id
+        assert RunSpec(what="test", config={"a": 1}, data="d").id == plain.id
 
 
 def test_a_linearised_step_equals_that_of_the_cpu(second, data):

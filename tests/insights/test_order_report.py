@@ -6,7 +6,6 @@ from firstlight import data
 from firstlight.core.errors import InvalidInput
 from firstlight.data.images import ImageData
 from firstlight.insights import (
-    early_stopping_by_band,
     label_suspicion,
     order_report,
     separation,
@@ -126,17 +125,6 @@ def test_separation_is_the_chance_of_telling_a_pair_apart():
     assert separation(scores, wrong) == pytest.approx(sum(pairs) / len(pairs))
     with pytest.raises(InvalidInput, match="mark some"):
         separation(scores, torch.zeros(40, dtype=torch.bool))
-
-
-def test_early_stopping_gains_more_when_trailing_components_carry_the_noise():
-    train = data.load("photos:cat/coffee", split="train", n=400, seed=0)
-    test = data.load("photos:cat/coffee", split="test", n=300, seed=0)
-    shrink = lambda part: part.map(lambda x: torch.nn.functional.avg_pool2d(x, 4))  # noqa: E731
-    found = early_stopping_by_band(shrink(train), shrink(test), bands=((1, 3), (100, 180)), noise=2.0)
-    assert found.gain[1] > found.gain[0]
-    assert found.accuracy.shape == (2, len(found.steps))
-    with pytest.raises(InvalidInput, match="must lie in 1"):
-        early_stopping_by_band(shrink(train), shrink(test), bands=((1, 1000),))
 
 
 def test_the_order_tour_keeps_its_budget_and_becomes_a_page():

@@ -1,15 +1,23 @@
+import collections
+import importlib
 import json
+import pkgutil
+import shutil
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import firstlight
 import warm
 from firstlight.core.errors import InvalidInput, StoreProblem
+from firstlight.core.result import Result
 from firstlight.store import RunSpec, Store, decode, encode
 from firstlight.training import History
 from machines import wait_until
@@ -72,7 +80,7 @@ def test_the_name_depends_on_everything_that_decides_the_result():
         RunSpec(what="test2", config=SPEC.config, data="d"),
         RunSpec(what="test", config={"a": 2, "b": (0.5, None)}, data="d"),
         RunSpec(what="test", config=SPEC.config, data="e"),
-        RunSpec(what="test", config=SPEC.config, data="d", code="x"),
+        RunSpec(what="test", config=SPEC.config, data="d", version="x"),
     ]
     assert len({SPEC.id, *(o.id for o in others)}) == 5
     assert RunSpec(what="test", config={"b": (0.5, None), "a": 1}, data="d").id == SPEC.id
@@ -114,11 +122,43 @@ def test_a_damaged_run_is_named_and_never_used(store, damage):
 
 
 def test_a_run_cannot_name_a_foreign_class(store):
-    tree = {"$result": "os:system", "fields": {"command": "true"}}
-    with pytest.raises(StoreProblem, match="not a result type of firstlight"):
-        decode(tree, {})
-    with pytest.raises(StoreProblem, match="not a result type"):
-        decode({"$result": "firstlight.store.runs:Store", "fields": {}}, {})
+    for name in ("system", "os:system", "Store", "firstlight.store.runs:Store", "../encoding", ""):
+        with pytest.raises(StoreProblem, match="does not know"):
+            decode({"$result": name, "fields": {"command": "true"}}, {})
+
+
+READ = """
+import sys
+from firstlight.store import decode
+before = set(sys.modules)
+result = decode({"$result": "History", "fields": {"loss": 1, "hits": 2, "steps_per_epoch": 3}}, {})
+assert type(result).__module__ == "firstlight.training.loop" in set(sys.modules) - before
+"""
+
+
+def test_a_result_is_read_by_a_process_that_has_not_imported_its_class():
+    subprocess.run([sys.executable, "-c", READ], check=True)
+
+
+def test_a_run_of_0_1_0_that_names_the_module_of_its_results_is_read(tmp_path):
+    """The folder was written by commit 97bb44a, when a result was stored as `module:Class`."""
+    id = "8f002fc1efc00caf"
+    shutil.copytree(Path(__file__).parent / "written_by_0_1_0" / id, tmp_path / id)
+    history = Store(tmp_path).load(id).result["history"]
+    assert isinstance(history, History)
+    assert history.loss.tolist() == [1.0, 0.5]
+
+
+def test_no_two_kinds_of_results_share_a_name():
+    for module in pkgutil.walk_packages(firstlight.__path__, "firstlight."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    kinds, waiting = set(), [Result]
+    while waiting:
+        waiting += (subclasses := waiting.pop().__subclasses__())
+        kinds |= {kind for kind in subclasses if kind.__module__.startswith("firstlight.")}
+    names = collections.Counter(kind.__name__ for kind in kinds)
+    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_what_cannot_be_stored_is_refused_with_its_place():
@@ -167,6 +207,7 @@ def test_a_run_folder_under_another_name_is_refused(tmp_path):
 STOPPED = """
 import os, signal, sys
 from pathlib import Path
+from firstlight.core.result import Result
 from firstlight.store import RunSpec, Store
 def compute(scratch):
     (scratch / "begun").touch()

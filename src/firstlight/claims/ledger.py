@@ -18,9 +18,6 @@ from firstlight.core.foreign import read_json
 from firstlight.figures import Figure, svg
 from firstlight.store import Run
 
-VERSION = 2
-"""Of the rules: 2 since verdicts use intervals and nulls."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
@@ -48,17 +45,14 @@ class Entry:
         Why the verdict is not the plain one.
     measured, null : dict of str to dict
         Mean, interval and the value of each seed, by name.
-    study, settings, seeds, runs, code, commit, environment, cpu_seconds
-        What made the numbers.
+    version, commit, date : str
+        Of firstlight, and the day when the numbers were measured. An old entry is no wrong one.
+    study, settings, seeds, runs, environment, cpu_seconds
+        What made the numbers, where, and at what cost.
     note : str
         Said beside the verdict.
     change : str
         Why the rule differs from version 1, if it does.
-    stale : str
-        Why an entry is kept although the code that made it has changed.
-    verified : dict of str to Any
-        Code and clean commit that gave the recorded numbers of one seed again after the code had changed, and the
-        seed; empty if the code is still that which made the entry.
     """
 
     claim: str
@@ -80,15 +74,13 @@ class Entry:
     settings: dict[str, Any] = field(default_factory=dict)
     seeds: list[int] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
-    code: str = ""
+    version: str = ""
     commit: str = ""
+    date: str = ""
     environment: dict[str, Any] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     note: str = ""
     change: str = ""
-    version: int = VERSION
-    stale: str = ""
-    verified: dict[str, Any] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -129,8 +121,9 @@ def entry_of(
         settings=run.spec.config,
         seeds=list(evidence.seeds),
         runs=[one.id for one in runs.values()],
-        code=run.spec.code,
+        version=run.spec.version,
         commit=run.commit,
+        date=max(one.finished for one in runs.values())[:10],
         environment=run.environment,
         cpu_seconds=round(sum(one.cpu_seconds for one in runs.values()), 1),
         note=rule.note,
@@ -186,6 +179,19 @@ def is_beyond(entry: Entry) -> bool:
     return entry.verdict == REPRODUCED and entry.null_verdict in (BEYOND, NO_NULL)
 
 
+def versions(entries: Iterable[Entry]) -> str:
+    """Versions of firstlight that made the entries, in words; empty if none ran.
+
+    Examples
+    --------
+    >>> one = Entry(claim="", theme="", statement="", exact=True, reported="", verdict="", scale="", version="0.1.0")
+    >>> versions([one, one])
+    'as of 0.1.0'
+    """
+    found = sorted({entry.version for entry in entries if entry.version})
+    return f"as of {', '.join(found)}" if found else ""
+
+
 # ---------------------------------------------------------------- files
 
 
@@ -238,7 +244,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def read_entries(path: Path) -> list[Entry]:
-    """Entries of a ledger file of this version; empty if there is none."""
+    """Entries of a ledger file; empty if there is none."""
     try:
         return [Entry(**row) for row in read(path)]
     except TypeError as error:

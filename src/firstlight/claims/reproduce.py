@@ -53,7 +53,7 @@ class Outcome:
 
 
 def run_study(study: type[Study], *, scale: str, store: Store, seed: int | None = None) -> Run:
-    """Fetch or do one study for one seed. Its name covers its settings and all code that it reaches.
+    """Fetch or do one study for one seed. Its name covers its settings and the version of firstlight.
 
     At the long scales the tasks of a study are kept as they finish, so that a run that was killed goes on with the
     next of them.
@@ -64,13 +64,8 @@ def run_study(study: type[Study], *, scale: str, store: Store, seed: int | None 
         with keeping(KeptOutcomes(scratch)) if scale in LONG else nullcontext():
             return dict(study.run(cfg))
 
-    return store.fetch_or_run(spec_of(study, scale=scale, seed=seed), compute)
-
-
-def spec_of(study: type[Study], *, scale: str, seed: int | None) -> RunSpec:
-    """What decides the result of one seed of a study."""
-    cfg = study.config(scale, seed=seed)
-    return RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(cfg), code=study.code())
+    spec = RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(cfg))
+    return store.fetch_or_run(spec, compute)
 
 
 def run_seeds(
@@ -79,12 +74,10 @@ def run_seeds(
     *,
     scale: str,
     store: Store,
-    before: Callable[[str, int], None] = lambda name, seed: None,
 ) -> Outcome:
     """Run a study for several seeds; data that cannot be had, or a divergence, ends it with the reason."""
     runs: dict[int, Run] = {}
     for seed in seeds:
-        before(study.name, seed)
         try:
             runs[seed] = run_study(study, scale=scale, store=store, seed=seed)
         except (DataUnavailable, Diverged) as problem:
@@ -102,7 +95,6 @@ def reproduce(
     n_seeds: int | None = None,
     budget: float = 0.0,
     listen: Listener = lambda name, index, total: None,
-    before: Callable[[str, int], None] = lambda name, seed: None,
     device: DeviceLike | None = None,
 ) -> list[Entry]:
     """Judge every claim that `what` names.
@@ -126,8 +118,6 @@ def reproduce(
     device : str or torch.device, optional
         Where to compute: "auto", "cpu", "cuda" or "mps"; by default as ``firstlight.computing_on`` says, else
         on the CPU.
-    before : callable
-        Told the name of the study before each of its seeds, and the seed.
 
     Notes
     -----
@@ -140,7 +130,7 @@ def reproduce(
     for index, (name, study) in enumerate(studies.items()):
         listen(name, index, len(studies))
         seeds = study.seeds(scale, first=seed, count=n_seeds)
-        outcomes[name] = run_seeds(study, seeds, scale=scale, store=store, before=before)
+        outcomes[name] = run_seeds(study, seeds, scale=scale, store=store)
     ends = time.monotonic() + budget
     for name, study in studies.items():
         outcomes[name] = _until_decided(study, outcomes[name], claims, scale=scale, store=store, ends=ends)

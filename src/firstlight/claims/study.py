@@ -10,7 +10,6 @@ from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.overview import overview
 from firstlight.claims.rules import Rule
 from firstlight.core.errors import unknown_name
-from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.registry import Registry
 from firstlight.figures import Figure
 
@@ -82,11 +81,6 @@ class Study:
         usual = {"smoke": 1, "night": min(NIGHT_SEEDS, cls.n_seeds)}
         wanted = count or usual.get(scale, cls.n_seeds)
         return tuple(range(start, start + wanted))
-
-    @classmethod
-    def code(cls) -> str:
-        """Fingerprint of the study and of all of firstlight that it reaches by its imports."""
-        return code_fingerprint(cls.__module__)
 
     @classmethod
     def departures(cls, scale: str) -> dict[str, tuple[Any, Any]]:

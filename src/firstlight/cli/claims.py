@@ -1,5 +1,6 @@
 """`firstlight claims` and `firstlight reproduce`: what the papers state, and what we find."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,93 +86,6 @@ def summary(folder: Path = Path("docs/ledger"), *, scale: str = "desk") -> None:
 
 
 @app.command
-def stale(folder: Path = Path("docs/ledger"), *, scale: str = "desk") -> None:
-    """List recorded verdicts whose rule or code has changed since; exit with 1 if there are any.
-
-    Parameters
-    ----------
-    folder
-        Where `firstlight reproduce --record` wrote the ledger.
-    scale
-        Scale of the ledger: smoke, desk, night or paper.
-    """
-    from firstlight.claims.stale import stale_entries
-    from firstlight.cli.output import print_table
-    from firstlight.report.ledger import recorded_entries
-
-    reasons = stale_entries(entry for entry in recorded_entries(folder, scale=scale) if entry.runs)
-    if not reasons:
-        print(f"Every entry of the {scale} ledger is what the present code gives.")
-        return
-    print_table(f"{len(reasons)} stale entries", ("claim", "reason"), list(reasons.items()))
-    raise SystemExit(1)
-
-
-@app.command
-def verify(
-    folder: Path = Path("docs/ledger"),
-    *,
-    scale: str = "desk",
-    beside: str | None = None,
-    seconds: float = 20.0,
-) -> None:
-    """Run one seed of every entry whose code has changed; if its numbers come out again, the entry is fresh.
-
-    Exits with 1 if any number differs. About a fifth of the cost of `reproduce`.
-
-    Parameters
-    ----------
-    folder
-        Where `firstlight reproduce --record` wrote the ledger; entries that are verified are written back.
-    scale
-        Scale of the ledger: smoke, desk, night or paper.
-    beside
-        A commit whose code made the entries. Instead of comparing with the recorded digits, which hold on one kind
-        of processor only, run its code beside the present one and compare their numbers.
-    seconds
-        With --beside: studies whose recorded seeds took more CPU seconds than this are run at smoke scale.
-    """
-    import sys
-
-    from firstlight.claims import record as write
-    from firstlight.claims.beside import verify_beside
-    from firstlight.claims.verify import verify as run_again
-    from firstlight.cli.output import print_table
-    from firstlight.core.environment import code_commit
-    from firstlight.core.errors import InvalidInput
-    from firstlight.report.ledger import recorded_entries
-
-    def announce(name: str, index: int, total: int) -> None:
-        print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
-
-    if code_commit().endswith("+"):
-        raise InvalidInput(
-            "Entries are verified at a clean commit; this checkout has uncommitted changes. Commit them, and run again."
-        )
-    entries = recorded_entries(folder, scale=scale)
-    if beside is None:
-        results = run_again(entries, listen=announce)
-    else:
-        results = verify_beside(entries, beside, seconds=seconds, listen=announce)
-    same = [result.entry for result in results if not result.differences]
-    write(same, folder)
-    differ = [result for result in results if result.differences]
-    if differ:
-        rows = [(result.entry.claim, "; ".join(result.differences)) for result in differ]
-        print_table(f"{len(differ)} entries differ", ("claim", "numbers"), rows)
-    if beside is None:
-        print(f"{len(same)} of {len(results)} stale entries have the recorded numbers.")
-    else:
-        bits = sum(entry.verified["same"] == "bits" for entry in same)
-        print(
-            f"{len(same)} of {len(results)} stale entries have the numbers of {beside} in all digits of the ledger, "
-            f"{bits} of them to the last bit."
-        )
-    if differ:
-        raise SystemExit(1)
-
-
-@app.command
 def agree(
     folder: Path, *, recorded: Path = Path("docs/ledger"), scale: str = "desk", json: bool = False
 ) -> None:
@@ -211,54 +125,6 @@ def agree(
         )
     if result.verdicts or result.is_more_than_chance:
         raise SystemExit(1)
-
-
-@app.command
-def changes(folder: Path = Path("docs/ledger"), *, scale: str = "desk", json: bool = False) -> None:
-    """List every rule that changed after it had judged a result, with the old and the new verdict.
-
-    Parameters
-    ----------
-    folder
-        Where the ledger is kept, with its first version in the folder `version-1`.
-    scale
-        Scale of the present ledger.
-    json
-        Print JSON.
-    """
-    from dataclasses import asdict
-
-    from firstlight.claims.history import revisions
-    from firstlight.cli.output import print_json, print_table
-    from firstlight.report.ledger import recorded_entries
-
-    revised = revisions(folder, [e for e in recorded_entries(folder, scale=scale) if e.runs])
-    if json:
-        print_json([asdict(revision) for revision in revised])
-        return
-    rows = [(r.claim, r.old_verdict, r.new_verdict, f"{r.date}: {r.reason}") for r in revised]
-    print_table(f"{len(rows)} changed rules", ("claim", "before", "now", "reason"), rows)
-
-
-@app.command
-def prices(what: str = "all", *, scale: str = "night", record: Path | None = None) -> None:
-    """Rehearse every study of a long scale and print what a seed costs.
-
-    Parameters
-    ----------
-    what
-        A claim, a theme, the beginning of claim ids, or `all`.
-    scale
-        Whose settings are priced.
-    record
-        Ledger folder to write them into, for the table in the documentation.
-    """
-    from firstlight.claims.price import record_prices
-    from firstlight.cli.night import priced
-
-    schedule = priced(what, scale=scale, seed=None, n_seeds=None, finished=True)
-    if record:
-        print(f"Wrote {record_prices(schedule.prices, record, scale=scale)}.")
 
 
 @app.command
@@ -318,7 +184,6 @@ def reproduce(
     static: bool = False,
     json: bool = False,
     seed: int | None = None,
-    price: bool = False,
     cluster: Cluster = None,
     device: Device = "auto",
 ) -> None:
@@ -344,34 +209,40 @@ def reproduce(
         Print the ledger as JSON.
     seed
         First seed of every study, instead of its own.
-    price
-        Only say what it would cost, measured by short rehearsals. At night scale this comes first in any case.
     """
     import sys
     from dataclasses import asdict
 
     from firstlight.claims import record as write
     from firstlight.claims import reproduce as judge
-    from firstlight.claims.reproduce import LONG, study_figures
-    from firstlight.cli.night import left_of, priced
+    from firstlight.claims.reproduce import studies_of, study_figures
     from firstlight.cli.output import print_json, seconds_of
     from firstlight.core.devices import choose_device, computing_on
-    from firstlight.estimators.spread import kernels_on_cluster
+    from firstlight.core.environment import code_commit
+    from firstlight.core.parallel import on_cluster
     from firstlight.report.ledger import write_ledger
     from firstlight.store import Store
 
     page_file(output)
     allowed, place = seconds_of(budget), choose_device(device)
 
-    def announce(name: str, index: int, total: int) -> None:
-        print(f"[{index + 1}/{total}] {name}", file=sys.stderr)
+    costs = _recorded_costs(record or Path("docs/ledger"), scale, studies_of(what, scale=scale))
+    if costs:
+        print(
+            f"These studies took {sum(costs.values()) / 3600:.2g} CPU hours when they were recorded.",
+            file=sys.stderr,
+        )
 
-    schedule = priced(what, scale=scale, seed=seed, n_seeds=seeds) if price or scale in LONG else None
-    if price:
-        return
-    with computing_on(place), kernels_on_cluster(cluster), left_of(schedule, what) as before:
-        entries = judge(
-            what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce, before=before
+    def announce(name: str, index: int, total: int) -> None:
+        cost = f", {costs[name]:.0f} CPU seconds when it was recorded" if name in costs else ""
+        print(f"[{index + 1}/{total}] {name}{cost}", file=sys.stderr)
+
+    with computing_on(place), on_cluster(cluster):
+        entries = judge(what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce)
+    if others := sum(bool(entry.runs) and entry.commit != code_commit() for entry in entries):
+        print(
+            f"Note: the runs behind {others} of {len(entries)} claims were stored at another commit of this version.",
+            file=sys.stderr,
         )
     if json:
         print_json([asdict(entry) for entry in entries])
@@ -387,6 +258,15 @@ def reproduce(
             print(f"Wrote {path}.", file=sys.stderr)
     page = write_ledger(entries, output, store=Store(), static=static)
     print(f"Wrote {page}. Open it in a browser.", file=sys.stderr)
+
+
+def _recorded_costs(folder: Path, scale: str, names: Collection[str]) -> dict[str, float]:
+    """CPU seconds that all seeds of studies took when they were last recorded; only what a ledger here knows."""
+    from firstlight.claims import THEMES
+    from firstlight.claims.ledger import read_entries
+
+    recorded = [e for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json") if e.runs]
+    return {entry.study: entry.cpu_seconds for entry in recorded if entry.study in names}
 
 
 def _print_ledger(entries: "list[Entry]", scale: str) -> None:

@@ -1,7 +1,6 @@
 """`firstlight inspect`: one page about a trained network."""
 
 import sys
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 FLAGS = MODEL_FLAGS
 MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
-
-WORTH_SAYING = 5.0  # CPU seconds
 
 
 def inspect(
@@ -131,32 +128,15 @@ def inspect(
     }  # fmt: skip
     given = {"data": data, "checkpoint": checkpoint, "initial": None if initial is None else str(initial)}
 
-    def measure() -> "Inspection":
-        if not json:
-            _say_price(model, scaled, settings)
-        return inspected(model, scaled, initial=before, **settings)
-
     with computing_on(place):
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},
-            measure,
+            lambda: inspected(model, scaled, initial=before, **settings),
             data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
         )
     _write(inspection, output, static=static, quiet=json)
     _check(inspection, json=json, conditions=fail_on or [])
-
-
-def _say_price(model: Any, images: Any, settings: dict[str, Any]) -> None:
-    """Say how long the reader will wait, unless it is over in a moment."""
-    from firstlight.core.errors import FirstlightError
-    from firstlight.insights import inspection_price
-
-    known = {key: value for key, value in settings.items() if key != "name"}
-    with suppress(FirstlightError):  # what is wrong with the input, the inspection says better
-        price = inspection_price(model, images, **known)
-        if price.seconds >= WORTH_SAYING:
-            print(f"The gradients will take about {price}.")
 
 
 def _demand_conditions(conditions: list[str]) -> None:

@@ -77,10 +77,10 @@ def rfm(
     """
     from firstlight.core.devices import choose_device, computing_on
     from firstlight.core.errors import InvalidInput
+    from firstlight.core.parallel import on_cluster
     from firstlight.core.progress import screen
     from firstlight.data import load, load_splits
     from firstlight.estimators import ConvRFMClassifier, save_machine
-    from firstlight.estimators.spread import kernels_on_cluster
     from firstlight.insights.rfm import learn_kernel
     from firstlight.report import write_page
     from firstlight.report.rfm import rfm_page
@@ -96,9 +96,8 @@ def rfm(
         family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
         random_state=seed, verbose=True,
     )  # fmt: skip
-    print(f"About {machine.price(train.x, train.n_classes)} at most, and as much again with shuffled labels.")
     screened = screen(f"{family} on {data}, {len(train)} images")
-    with computing_on(place), kernels_on_cluster(cluster), screened as view:
+    with computing_on(place), on_cluster(cluster), screened as view:
 
         def listen(labels: str, done: "Round") -> None:
             numbers = f"validation error {done.error:.4f}, accuracy {done.accuracy:.1%}, ridge {done.ridge:g}"

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from firstlight.core.errors import InvalidInput
-from firstlight.core.version import NUMERICS, __version__
+from firstlight.core.version import __version__
 
 PATIENCE = 300
 """Seconds to wait for git: a run of low priority on a busy machine must not lose its commit."""
@@ -71,7 +71,6 @@ def environment() -> dict[str, str | int]:
     device = chosen_device()
     return {
         "firstlight": __version__,
-        "numerics": NUMERICS,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "processor": processor(),

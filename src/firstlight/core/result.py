@@ -26,6 +26,14 @@ class Result:
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
+    @classmethod
+    def kinds(cls) -> "dict[str, type[Result]]":
+        """Subclasses by name, as far as they are imported. Stored results say their class by this name."""
+        found: dict[str, type[Result]] = {}
+        for kind in cls.__subclasses__():
+            found |= {kind.__name__: kind, **kind.kinds()}
+        return found
+
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)

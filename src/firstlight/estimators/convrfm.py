@@ -20,11 +20,9 @@ from firstlight.estimators.machine import (
 )
 from firstlight.kernels import (
     RIDGES,
-    Price,
     Round,
     Rounds,
     learn_metric,
-    measure_rates,
     random_filters,
     ridge_solution,
     scaled_gram,
@@ -77,32 +75,6 @@ class _LearnedKernel(KernelMachine):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    def price(self, images: Tensor, n_outputs: int) -> Price:
-        """What `fit` will take at most with these images, measured on a few; of a deep machine, its first layer.
-
-        Parameters
-        ----------
-        images : Tensor of shape (n, c, h, w)
-            All images that will be given to `fit`.
-        n_outputs : int
-            Classes, or targets.
-        """
-        n = len(images)
-        n_valid = max(1, round(self.validation * n))
-        rates = measure_rates(
-            images, kernel=self._kernel(images), n_outputs=n_outputs, dtype=self._dtype(images)
-        )
-        learned = rates.rfm(
-            n - n_valid,
-            n_valid=n_valid,
-            rounds=self.rounds,
-            agop_images=self.agop_images,
-            n_ridges=len(self.ridges),
-        )
-        again = rates.gram(n), rates.ridge(n, 1)
-        seconds = learned.seconds + (sum(p.seconds for p in again) if self.refit else 0.0)
-        return Price(seconds=seconds, bytes=max(learned.bytes, sum(p.bytes for p in again)))
 
     def _parts(self, images: Tensor, targets: Tensor, given: Any, *, by_class: bool) -> list[Tensor]:
         """Images and targets for fitting, then for choosing."""

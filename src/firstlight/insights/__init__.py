@@ -1,10 +1,6 @@
 """Questions that need a training, a theory and a measure together."""
 
 from firstlight.insights.comparison import compare
-from firstlight.insights.early_stopping import (
-    EarlyStopping,
-    early_stopping_by_band,
-)
 from firstlight.insights.explain_profile import (
     ProfileExplanation,
     explain_profile,
@@ -37,7 +33,6 @@ from firstlight.insights.identity_task import (
 from firstlight.insights.inspection import (
     Inspection,
     inspect,
-    inspection_price,
 )
 from firstlight.insights.label_check import check_labels
 from firstlight.insights.label_result import LabelCheck
@@ -57,7 +52,6 @@ from firstlight.insights.regime import (
 from firstlight.insights.watching import watch
 
 __all__ = [
-    "EarlyStopping",
     "FeatureReport",
     "Findings",
     "Flip",
@@ -74,7 +68,6 @@ __all__ = [
     "Shown",
     "check_labels",
     "compare",
-    "early_stopping_by_band",
     "explain_profile",
     "failures",
     "feature_report",
@@ -84,7 +77,6 @@ __all__ = [
     "identity_bias",
     "identity_images",
     "inspect",
-    "inspection_price",
     "label_suspicion",
     "learning_curve",
     "order_report",

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from firstlight.core.devices import DeviceLike, on_given_device
 from firstlight.core.errors import Diverged, InvalidInput, unknown_name
-from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import default_jobs, map_tasks
 from firstlight.core.result import Result
 from firstlight.insights.identity_images import IdentityImages, identity_images
@@ -251,7 +250,7 @@ def run_identity_task(task: IdentityTask, *, store: Store | None = None) -> Iden
     """
     if store is None:
         return _computed(task)
-    spec = RunSpec(what="identity", config=dataclasses.asdict(task), code=code_fingerprint(__name__))
+    spec = RunSpec(what="identity", config=dataclasses.asdict(task))
     run: IdentityRun = store.fetch_or_run(spec, lambda scratch: _computed(task)).result
     return run
 

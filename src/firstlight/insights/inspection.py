@@ -22,7 +22,6 @@ from firstlight.data.images import ImageData
 from firstlight.insights.feature_report import FeatureReport, feature_report
 from firstlight.insights.fresh_initial import fresh_initial
 from firstlight.insights.regime import RegimeResult, regime
-from firstlight.kernels import Price
 from firstlight.measures.feature_ansatz import (
     Ansatz,
     Eigenvectors,
@@ -30,7 +29,6 @@ from firstlight.measures.feature_ansatz import (
     LayerGradients,
     LayerMaps,
     PatchAgop,
-    agop_pace,
     ansatz_from,
     filter_faults,
     layer_maps,
@@ -263,31 +261,6 @@ def inspect(
             precision=precision_words(halves),
             seconds=time.perf_counter() - begun,
         )
-
-
-def inspection_price(
-    model: nn.Module,
-    data: ImagesLike,
-    *,
-    n_images: int | None = None,
-    fast: bool = False,
-    output_part: OutputName = None,
-    output_sum: str = "thrifty",
-    seed: int = 0,
-) -> Price:
-    """What the gradients of :func:`inspect` will take, measured on a few images: most of its time.
-
-    They are taken of the model and of its initial weights. Arguments are those of :func:`inspect`.
-    """
-    model = as_network(model)
-    images = chosen_images(tensor_or_images(data), n_images, fast, seed)
-    x = images.x if isinstance(images, ImageData) else images
-    few = min(len(x) // 16, 17)  # to know must cost little of what is known
-    with without_autocast(model):
-        pace = agop_pace(
-            model, x, n_images=len(x), output_sum=output_sum, output_part=output_part, sample=few
-        )
-    return Price(seconds=2 * pace.seconds(len(x)), bytes=pace.bytes(len(x)))
 
 
 def chosen_images(

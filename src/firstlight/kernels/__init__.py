@@ -7,8 +7,6 @@ from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
 from firstlight.kernels.parts import gram_in_parts, stored_gram
 
 # what a job will take
-from firstlight.kernels.price import Price, Rates, measure_rates
-
 # predictors, and the metric they learn
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
 from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, ridge_residual, solve_ridge
@@ -21,8 +19,6 @@ __all__ = [
     "ConvKernel",
     "Kernel",
     "PatchKernel",
-    "Price",
-    "Rates",
     "RidgePath",
     "Round",
     "Rounds",
@@ -33,7 +29,6 @@ __all__ = [
     "kernel_agop",
     "kernel_from",
     "learn_metric",
-    "measure_rates",
     "median_bandwidth",
     "random_filters",
     "ridge_residual",

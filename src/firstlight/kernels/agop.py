@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
-from firstlight.core.parallel import default_jobs, report_fraction, single_thread
+from firstlight.core.parallel import cluster_cores, default_jobs, map_tasks, report_fraction, single_thread
 from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
 from firstlight.kernels import lanes, patch_lanes
@@ -80,15 +80,19 @@ def kernel_agop(
     task = _Task(plan, centres, points, alpha, dtype, on_tensors)
     total = torch.zeros(plan.dimension, plan.dimension, dtype=torch.float64)
     starts = range(0, len(points), task.width)
-    with (
-        single_thread(),
-        progress("Gradients", total=len(points), unit="images", show=show) as bar,
-        ThreadPoolExecutor(1 if on_tensors else min(n_jobs or default_jobs(), len(starts))) as pool,
-    ):
-        for done, part in enumerate(pool.map(task.outer_products, starts), 1):
+    if cluster_cores() is not None and not uses_tensors(engine, kernel):
+        for part in map_tasks(task.outer_products, starts, label="Gradients", show=show):
             total += part
-            bar.update(completed=min(done * task.width, len(points)))
-            report_fraction(done / len(starts))
+    else:
+        with (
+            single_thread(),
+            progress("Gradients", total=len(points), unit="images", show=show) as bar,
+            ThreadPoolExecutor(1 if on_tensors else min(n_jobs or default_jobs(), len(starts))) as pool,
+        ):
+            for done, part in enumerate(pool.map(task.outer_products, starts), 1):
+                total += part
+                bar.update(completed=min(done * task.width, len(points)))
+                report_fraction(done / len(starts))
     if plan.root is not None:
         total = plan.root @ total @ plan.root
     return (total + total.T) * (0.5 * kernel.patch_scale(plan.shape[0]) / len(points))
@@ -122,10 +126,9 @@ class _Task:
         stop = min(start + self.width, len(self.points))
         bands = []
         for j in range(start, stop, LANES):
-            columns = Columns.of(plan, self.points[j : min(j + LANES, stop)], self.dtype)
-            bands.append(
-                _Gradients(plan, columns, self.points[j : j + columns.n], n_outputs, self.on_tensors)
-            )
+            points = self.points[j : min(j + LANES, stop)]
+            columns = Columns.of(plan, points, self.dtype)
+            bands.append(_Gradients(plan, columns, points, n_outputs, self.on_tensors))
         for i in range(0, len(self.centres), self.group):
             images = self.centres[i : i + self.group]
             rows = Rows.of(plan, images, self.dtype)

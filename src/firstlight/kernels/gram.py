@@ -1,4 +1,4 @@
-"""Gram matrices of convolutional kernels, tile by tile."""
+"""Gram matrices of convolutional kernels, tile by tile, on threads or as blocks of tiles on a cluster."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
-from firstlight.core.parallel import default_jobs, report_fraction, single_thread
+from firstlight.core.parallel import (
+    cluster_cores,
+    default_jobs,
+    finished_tasks,
+    report_fraction,
+    single_thread,
+)
 from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
 from firstlight.kernels import lanes
@@ -24,7 +30,20 @@ from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows, Workspace
 BAND = 16 * LANES  # images whose patches are held while all others pass by
 AGAIN = 8 * LANES  # pairs that are prepared together when done again
 FEW_POSITIONS = 16  # below, float64 costs nothing and nothing averages the rounding of one small angle
+FEW_PAIRS = 1 << 14  # below, sending images to a cluster costs more than computing
+SIDES = (
+    1024,
+    512,
+    256,
+    128,
+    64,
+)  # of a block that a worker computes: whole tiles, so that bits are those of one machine
+BLOCKS_PER_CORE = 4  # enough that no worker waits long for the last
 CLOSE_SHARE = 0.1  # pairs with a larger weighted share of cosines close to 1 are done again in float64
+
+
+Block = tuple[int, int]
+"""First row and first column."""
 
 
 def gram(
@@ -59,7 +78,9 @@ def gram(
         "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where
         ``firstlight.computing_on`` names one.
     n_jobs : int, optional
-        Threads; default :func:`firstlight.core.parallel.default_jobs`. The bits do not depend on it.
+        Threads; default :func:`firstlight.core.parallel.default_jobs`. Inside
+        :func:`firstlight.core.parallel.on_cluster` blocks of the matrix are computed there. The bits do not depend on
+        either.
     show : bool, optional
         Force the progress bar on or off.
 
@@ -87,8 +108,13 @@ def gram(
         raise InvalidInput(f"`out` must have the shape {shape}; got {out.shape}.")
     # memory from torch, which is aligned: products with the matrix do not depend on where it happens to lie
     target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
-    dtype = torch.float64 if plan.positions < FEW_POSITIONS else dtype
     on_tensors = uses_tensors(engine, kernel)
+    cores = cluster_cores()
+    if cores is not None and not on_tensors and shape[0] * shape[1] >= FEW_PAIRS:
+        compute = partial(part_values, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype)
+        _fill_from_cluster(target, compute, cores, symmetric=symmetric, show=show)
+        return torch.from_numpy(target)
+    dtype = torch.float64 if plan.positions < FEW_POSITIONS else dtype
     tile = _tile_values(plan, on_tensors)
     jobs = _Jobs(plan, x, second, symmetric, dtype, min(BAND, len(second)) if on_tensors else LANES)
     done = 0
@@ -105,6 +131,44 @@ def gram(
     if symmetric:
         _mirror(target)
     return torch.from_numpy(target)
+
+
+def _fill_from_cluster(
+    target: np.ndarray, compute: Callable[..., np.ndarray], cores: int, *, symmetric: bool, show: bool | None
+) -> None:
+    """Write the blocks that the workers of a cluster compute; the largest side that keeps all of them busy."""
+    blocks = {side: list(blocks_of(target.shape, side, symmetric=symmetric)) for side in SIDES}
+    side = next((side for side in SIDES if len(blocks[side]) >= BLOCKS_PER_CORE * cores), SIDES[-1])
+    for index, values in finished_tasks(partial(compute, part=side), blocks[side], label="Kernel", show=show):
+        i, j = blocks[side][index]
+        target[i : i + side, j : j + side] = values
+        if symmetric:
+            target[j : j + side, i : i + side] = values.T
+
+
+def blocks_of(shape: tuple[int, ...], part: int, *, symmetric: bool) -> Iterator[Block]:
+    """First row and first column of every part; of a symmetric matrix, those on and above the diagonal."""
+    for i in range(0, shape[0], part):
+        yield from ((i, j) for j in range(i if symmetric else 0, shape[1], part))
+
+
+def part_values(
+    block: Block,
+    x: Tensor,
+    z: Tensor | None,
+    kernel: Kernel,
+    metric: Tensor | None,
+    dtype: torch.dtype,
+    part: int,
+) -> np.ndarray:
+    """Values of one part, on one thread. Parts of whole tiles have the bits of the whole matrix."""
+    i, j = block
+    first = x[i : i + part]
+    second = None if z is None and i == j else (x if z is None else z)[j : j + part]
+    matrix: np.ndarray = gram(
+        first, second, kernel=kernel, metric=metric, dtype=dtype, n_jobs=1, show=False
+    ).numpy()
+    return matrix
 
 
 @dataclass(frozen=True)
@@ -166,8 +230,8 @@ class _Jobs:
     def repeat(self, pairs: np.ndarray, target: np.ndarray, pool: ThreadPoolExecutor) -> None:
         """Do single pairs again in float64; the upper triangle is enough if symmetric."""
         if self.symmetric:
-            first = 1 if self.knows_diagonal else 0
-            pairs = pairs[pairs[:, 1] - pairs[:, 0] >= first]
+            least = 1 if self.knows_diagonal else 0  # columns right of the diagonal
+            pairs = pairs[pairs[:, 1] - pairs[:, 0] >= least]
         pairs = pairs[np.lexsort(pairs.T)]
 
         def work(start: int) -> None:

@@ -16,10 +16,8 @@ from firstlight.kernels.gram import BAND, gram
 from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, solve_ridge
 from firstlight.kernels.spec import Kernel
 
-# Images above which a Cholesky factor for every ridge replaces one decomposition for all: 3 ridges then cost a fifth.
-# Below, seconds are at stake, and recorded results keep their bits.
-FEW = 2048
-MANY_RIDGES = 12  # from here on one decomposition is cheaper at any size
+# A decomposition costs as much as about so many Cholesky factors, at 100 images as at 1600.
+MANY_RIDGES = 12
 COPIES = 5  # matrices that a decomposition holds at its peak: the kernel, the vectors, and workspace
 
 
@@ -62,8 +60,8 @@ def ridge_solver(
 ) -> Callable[[float], Float[Tensor, "n k"]]:
     """Coefficients by ridge, by the cheapest way that the memory allows.
 
-    Up to 2048 images, and for a dozen ridges or more, one decomposition serves all of them; above, every ridge has a
-    Cholesky factor of its own; above the memory, conjugate gradients.
+    Every ridge has a Cholesky factor of its own; for a dozen ridges or more, one decomposition serves all of them; above
+    the memory, conjugate gradients.
     :func:`firstlight.kernels.ridge_residual` tells how exact a solution is.
 
     Parameters
@@ -78,8 +76,7 @@ def ridge_solver(
         Force the progress bar on or off.
     """
     n = len(inner)
-    few = n <= FEW or n_ridges >= MANY_RIDGES
-    if few and fits(n):
+    if n_ridges >= MANY_RIDGES and fits(n):
         with progress("Decomposition", total=None, show=show):
             return RidgePath.of(inner, targets)
     return CholeskyPath(inner, targets) if fits(n, 3) else partial(conjugate_gradients, inner, targets)

@@ -1,7 +1,6 @@
 """Gram matrices that outlive a killed process and may be spread over machines: part by part."""
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -17,13 +16,11 @@ from firstlight.core.foreign import is_regular
 from firstlight.core.parallel import finished_tasks
 from firstlight.core.shapes import Images
 from firstlight.core.tensor_files import load_sealed, save_sealed
-from firstlight.core.version import NUMERICS
-from firstlight.kernels.gram import BAND, gram
+from firstlight.core.version import __version__
+from firstlight.kernels.gram import BAND, Block, blocks_of, part_values
 from firstlight.kernels.spec import Kernel
 from firstlight.kernels.tiles import Plan
 from firstlight.store import RunSpec, Store
-
-Block = tuple[int, int]
 
 
 def gram_in_parts(
@@ -68,7 +65,7 @@ def gram_in_parts(
     target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
     blocks = list(blocks_of(shape, part, symmetric=z is None))
     compute = partial(part_values, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype, part=part)
-    parts = Parts(folder, fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {NUMERICS}"))
+    parts = Parts(folder, fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {__version__}"))
     missing = [block for block in blocks if not is_regular(parts.file(block))]
     label = f"Kernel, {len(missing)} of {len(blocks)} parts"
     for index, values in finished_tasks(compute, missing, label=label, n_jobs=n_jobs, show=show):
@@ -119,12 +116,6 @@ def stored_gram(
     return matrix
 
 
-def blocks_of(shape: tuple[int, int], part: int, *, symmetric: bool) -> Iterator[Block]:
-    """First row and first column of every part; of a symmetric matrix, those on and above the diagonal."""
-    for i in range(0, shape[0], part):
-        yield from ((i, j) for j in range(i if symmetric else 0, shape[1], part))
-
-
 @dataclass(frozen=True)
 class Parts:
     """The files of one matrix; each holds a checksum, its place, and the name of its matrix."""
@@ -155,25 +146,6 @@ class Parts:
             )
         values: np.ndarray = file.tensors["values"].numpy()
         return values
-
-
-def part_values(
-    block: Block,
-    x: Tensor,
-    z: Tensor | None,
-    kernel: Kernel,
-    metric: Tensor | None,
-    dtype: torch.dtype,
-    part: int,
-) -> np.ndarray:
-    """Values of one part, on one thread. Parts of whole tiles have the bits of the whole matrix."""
-    i, j = block
-    first = x[i : i + part]
-    second = None if z is None and i == j else (x if z is None else z)[j : j + part]
-    matrix: np.ndarray = gram(
-        first, second, kernel=kernel, metric=metric, dtype=dtype, n_jobs=1, show=False
-    ).numpy()
-    return matrix
 
 
 def fingerprint(*tensors: Tensor | None, words: str = "") -> str:

@@ -18,9 +18,9 @@ from firstlight.core.foreign import is_regular
 from firstlight.core.parallel import cluster_cores, default_jobs, finished_tasks, map_tasks, single_thread
 from firstlight.core.progress import progress
 from firstlight.core.shapes import Images
-from firstlight.core.version import NUMERICS
-from firstlight.kernels.gram import BAND
-from firstlight.kernels.parts import Block, Parts, blocks_of, fingerprint, part_values
+from firstlight.core.version import __version__
+from firstlight.kernels.gram import BAND, Block, blocks_of, part_values
+from firstlight.kernels.parts import Parts, fingerprint
 from firstlight.kernels.ridge import check_ridge
 from firstlight.kernels.spec import Kernel
 
@@ -91,7 +91,7 @@ class TiledGram:
             raise InvalidInput(
                 f"`side` must be at least 1 and `x` not empty; got {side} and {len(x)} images."
             )
-        name = fingerprint(x, metric, words=f"tiles {kernel} {dtype} {side} {NUMERICS}")
+        name = fingerprint(x, metric, words=f"tiles {kernel} {dtype} {side} {__version__}")
         blocks = list(blocks_of((len(x), len(x)), side, symmetric=True))
         parts, tops = Parts(folder, name), dict[Block, float]()
         for block in blocks:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from firstlight.claims import ABSENT, THEMES, Claim, Entry, study_of
 from firstlight.claims.atlas import PAPERS, Plate, plates
-from firstlight.claims.ledger import counts, entry_not_run, figure_file, read_entries
+from firstlight.claims.ledger import counts, entry_not_run, figure_file, read_entries, versions
 from firstlight.claims.scales import contradiction
 from firstlight.report.ledger import estimates_text
 from firstlight.report.page import render_with, write_html
@@ -98,6 +98,7 @@ def write_atlas(folder: Path, path: Path) -> Path:
         papers=blocks,
         n_plates=sum(len(rows) for rows in blocks.values()),
         n_drawn=drawn,
+        versions=versions(entry for rows in blocks.values() for entry in _unique(rows)),
         tallies={paper: counts(_unique(rows)) for paper, rows in blocks.items()},
         numbers=estimates_text,
     )

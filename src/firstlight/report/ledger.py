@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from firstlight.claims import ABSENT, STUDIES, THEMES, Entry, all_claims
-from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, read_entries
+from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, read_entries, versions
 from firstlight.claims.reproduce import study_figures
 from firstlight.core.errors import InvalidInput
 from firstlight.report.page import Panel, render_with, write_html
@@ -96,6 +96,7 @@ def render_ledger(entries: Sequence[Entry], *, store: Store | None = None, stati
         summaries=[name for name in SUMMARIES if totals.get(name)],
         counts=totals,
         n_claims=len(entries),
+        versions=versions(entries),
         scales=sorted({entry.scale for entry in entries}),
         numbers=estimates_text,
     )
@@ -145,14 +146,7 @@ def _facts(entry: Entry) -> dict[str, str]:
         "Scale": entry.scale,
         "Seeds": ", ".join(str(seed) for seed in entry.seeds),
         "Cost": f"{entry.cpu_seconds:.1f} CPU seconds",
-        "Commit": entry.commit,
-        "Code": entry.code,
-        "Verified": (
-            f"code {entry.verified['code']} at commit {entry.verified['commit']} gives the same numbers for seed "
-            f"{entry.verified['seed']}"
-            if entry.verified
-            else "the present code made it"
-        ),
+        "Recorded": f"{entry.date}, firstlight {entry.version}, commit {entry.commit}",
         "Runs": ", ".join(entry.runs),
         "Differs from the published setting in": _settings(entry.departures) or "nothing",
         "Settings": _settings(entry.settings),

@@ -30,7 +30,7 @@ from firstlight.core.foreign import guarded, read_json
 from firstlight.core.parallel import cpu_seconds, credit_cpu
 from firstlight.core.tensor_files import load_tensors, save_tensors
 from firstlight.core.terminal import is_utf8
-from firstlight.core.version import NUMERICS
+from firstlight.core.version import __version__
 from firstlight.store.encoding import apart, decode, encode
 from firstlight.store.index import ARRAYS, RUN, Listed, note_run, run_ids
 
@@ -55,8 +55,8 @@ class RunSpec:
         Every setting, as plain values.
     data : str, default ''
         Fingerprint of the data, empty if the run makes its own.
-    code : str, default ''
-        Fingerprint of the code that is particular to this run; shared code counts through `NUMERICS`.
+    version : str
+        Of firstlight, by default this one: another version may compute other numbers.
     device : str
         Kind of device it computes on; by default the one of ``firstlight.computing_on``, else "cpu". A run of
         another device has other last bits, and therefore another name.
@@ -65,16 +65,18 @@ class RunSpec:
     what: str
     config: dict[str, Any]
     data: str = ""
-    code: str = ""
+    version: str = field(default_factory=lambda: __version__)
     device: str = field(default_factory=_device)
 
     @property
     def id(self) -> str:
         """Sixteen hexadecimal digits, equal for equal specifications."""
-        body = {"what": self.what, "config": encode(self.config)[0], "data": self.data, "code": self.code}
+        body = {
+            "what": self.what, "config": encode(self.config)[0], "data": self.data, "version": self.version,
+        }  # fmt: skip
         if self.device != "cpu":
             body["device"] = self.device
-        return hashlib.sha256(canonical_json({**body, "numerics": NUMERICS}).encode()).hexdigest()[:16]
+        return hashlib.sha256(canonical_json(body).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +166,7 @@ class Store:
                 "what": spec.what,
                 "config": encode(spec.config)[0],
                 "data": spec.data,
-                "code": spec.code,
+                "version": spec.version,
                 "result": tree,
                 "arrays_sha256": sha256_of(folder / ARRAYS),
                 "wall_seconds": round(wall_seconds, 3),
@@ -202,8 +204,8 @@ class Store:
                 return _run(folder, body, arrays)
         except StoreProblem as error:
             raise StoreProblem(
-                f"Run {id} cannot be read: {error}. Use that version, or remove it with "
-                f"`firstlight runs rm {id}`."
+                f"Run {id} cannot be read: {error}. Use the version that wrote it, or remove it "
+                f"with `firstlight runs rm {id}`."
             ) from error
         except InvalidInput as error:
             reason = str(error).rstrip(".")
@@ -257,7 +259,8 @@ def _run(folder: Path, body: dict[str, Any], arrays: dict[str, Tensor]) -> Run:
     """Put together what `run.json` and the arrays say; values of another type are refused with TypeError."""
     config = decode(body["config"], {})
     device = body["environment"].get("device", "cpu")  # runs from before there was a choice
-    spec = RunSpec(what=body["what"], config=config, data=body["data"], code=body["code"], device=device)
+    version = body.get("version", "0.1.0")  # runs from before it was part of the name
+    spec = RunSpec(what=body["what"], config=config, data=body["data"], version=version, device=device)
     run = Run(
         id=folder.name,
         folder=folder,
@@ -269,7 +272,7 @@ def _run(folder: Path, body: dict[str, Any], arrays: dict[str, Tensor]) -> Run:
         environment=body["environment"],
         finished=body["finished"],
     )
-    for text in (spec.what, spec.data, spec.code, spec.device, run.commit, run.finished):
+    for text in (spec.what, spec.data, spec.version, spec.device, run.commit, run.finished):
         if not isinstance(text, str):
             raise TypeError(f"{text!r} is where a word should be")
     return run

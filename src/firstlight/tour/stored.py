@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from firstlight.core.devices import DeviceLike, on_given_device
-from firstlight.core.fingerprint import code_fingerprint
 from firstlight.data.images import ImageData
 from firstlight.store import Run, RunSpec, Store
 from firstlight.tour.parts import PARTS
@@ -44,7 +43,6 @@ def fetch_or_run_tour(
         what="tour",
         config={"minutes": minutes, "seed": seed, "n": len(train), "parts": [part.name for part in PARTS]},
         data=f"{train.fingerprint} {test.fingerprint}",
-        code=code_fingerprint(__name__),
     )
     return store.fetch_or_run(
         spec,

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from firstlight.core.devices import CPU, DeviceLike, chosen_device, computing_on
 from firstlight.core.errors import InvalidInput
-from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.data.images import ImageData
@@ -143,5 +142,4 @@ def _spec(build: Build, data: ImageData, recipe: Recipe, observe: Any) -> RunSpe
     if watched is None:
         raise InvalidInput("to be kept in a store, `observe` must carry a `name` that says what it records.")
     config = {"model": described, "recipe": dataclasses.asdict(recipe), "observe": watched}
-    code = code_fingerprint("firstlight.training.loop", "firstlight.models.building")
-    return RunSpec(what="train", config=config, data=data.fingerprint, code=code)
+    return RunSpec(what="train", config=config, data=data.fingerprint)

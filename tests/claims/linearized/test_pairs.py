@@ -20,7 +20,12 @@ from firstlight.claims.linearized.common import (
 from firstlight.claims.linearized.counts import smooth
 from firstlight.claims.linearized.pairs import KINDS, pair, ranking, run_pairs, scores, search, trained
 from firstlight.claims.linearized.solved import solved
-from firstlight.claims.linearized.spectra import Spectrum, gaussian_condition, gaussian_rank, rank_readings
+from firstlight.claims.linearized.spectra import (
+    CaseSpectrum,
+    gaussian_condition,
+    gaussian_rank,
+    rank_readings,
+)
 from firstlight.claims.linearized.tasks import Part, parts_of
 from firstlight.core.errors import Diverged
 from firstlight.models import build, parameter_count
@@ -158,7 +163,7 @@ def test_smooth_networks_have_neither_kinks_nor_maxima():
 
 
 def test_ranks_are_shares_of_the_rows():
-    flat = Spectrum(values=torch.ones(20, dtype=torch.float64), weights=10**6)
+    flat = CaseSpectrum(values=torch.ones(20, dtype=torch.float64), weights=10**6)
     measured = rank_readings({1.0: flat}, "ones")
     assert measured["kernel rank of ones"].values.tolist() == pytest.approx([1.0])
     assert measured["rank of independent numbers like ones"].values.tolist() == pytest.approx([1.0], rel=1e-4)

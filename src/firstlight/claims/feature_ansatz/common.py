@@ -114,7 +114,7 @@ class Splits(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Round(Result):
+class FittedRound(Result):
     """One round of a ConvRFM: its metric, coefficients and ridge, and its validation squared error."""
 
     metric: Float[Tensor, "d d"]
@@ -138,20 +138,20 @@ class Stage(Result):
 
     splits: Splits
     kernel: Kernel
-    rounds: tuple[Round, ...]
+    rounds: tuple[FittedRound, ...]
 
     @property
-    def best(self) -> Round:
+    def best(self) -> FittedRound:
         """The round of lowest validation error."""
         return min(self.rounds, key=lambda one: one.error)
 
-    def test_accuracy(self, one: Round) -> float:
+    def test_accuracy(self, one: FittedRound) -> float:
         """Share of the test images that a round classifies correctly."""
         train, test = self.splits.train, self.splits.test
         outputs = gram(test.x, train.x, kernel=self.kernel, metric=one.metric, show=False) @ one.alpha
         return float((outputs.argmax(1) == test.y).double().mean())
 
-    def rotated(self, *, seed: int) -> Round:
+    def rotated(self, *, seed: int) -> FittedRound:
         """The best round with random eigenvectors in M: the null of what was learned."""
         metric = rotated_metric(self.best.metric, seed=seed)
         return fitted_round(self.splits, self.kernel, metric)
@@ -172,7 +172,7 @@ def stages_of(splits: Splits, plan: ConvRFM, *, depth: int, seed: int) -> list[S
     return stages
 
 
-def fitted_round(splits: Splits, kernel: Kernel, metric: Float[Tensor, "d d"]) -> Round:
+def fitted_round(splits: Splits, kernel: Kernel, metric: Float[Tensor, "d d"]) -> FittedRound:
     """Kernel ridge regression with one metric; the ridge of lowest validation squared error is kept."""
     train, valid = splits.train, splits.valid
     inner = gram(train.x, kernel=kernel, metric=metric, show=False)
@@ -183,7 +183,7 @@ def fitted_round(splits: Splits, kernel: Kernel, metric: Float[Tensor, "d d"]) -
     alphas = [path(ridge) / top for ridge in RIDGES]
     errors = [float((outer @ alpha - truth).square().sum(1).mean()) for alpha in alphas]
     best = min(range(len(RIDGES)), key=errors.__getitem__)
-    return Round(metric=metric, alpha=alphas[best], error=errors[best])
+    return FittedRound(metric=metric, alpha=alphas[best], error=errors[best])
 
 
 def plain_metric(splits: Splits, kernel: Kernel) -> Float[Tensor, "d d"]:
@@ -194,7 +194,7 @@ def plain_metric(splits: Splits, kernel: Kernel) -> Float[Tensor, "d d"]:
 
 
 def updated_metric(
-    splits: Splits, kernel: Kernel, one: Round, *, agop_images: int, seed: int
+    splits: Splits, kernel: Kernel, one: FittedRound, *, agop_images: int, seed: int
 ) -> Float[Tensor, "d d"]:
     """M of the next round, of Frobenius norm 1."""
     x = splits.train.x

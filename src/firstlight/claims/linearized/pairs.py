@@ -13,7 +13,6 @@ from torch import nn
 from firstlight.claims.linearized.solved import Scores, solved
 from firstlight.claims.linearized.tasks import Part, Task, parts_of
 from firstlight.core.errors import Diverged
-from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_count
@@ -269,7 +268,5 @@ def _stored(plan: Plan) -> Pair:
 
 def _kept(what: str, plan: Plan, make: Callable[[Path], Any]) -> Any:
     """Fetch from the store, or make and keep."""
-    spec = RunSpec(
-        what=f"linearized {what}", config=dataclasses.asdict(plan), code=code_fingerprint(__name__)
-    )
+    spec = RunSpec(what=f"linearized {what}", config=dataclasses.asdict(plan))
     return Store().fetch_or_run(spec, make).result

@@ -12,7 +12,6 @@ from torch import Tensor
 from firstlight.claims.evidence import Series, by
 from firstlight.claims.linearized.common import factor
 from firstlight.claims.linearized.tasks import Task, parts_of
-from firstlight.core.fingerprint import code_fingerprint
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.measures.linearized import effective_rank, ntk_gram
@@ -33,7 +32,7 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spectrum(Result):
+class CaseSpectrum(Result):
     """Eigenvalues of one tangent kernel, largest first, and the number of weights behind them."""
 
     values: Float[Tensor, " rows"]
@@ -50,31 +49,29 @@ class Spectrum(Result):
         return float(self.singular[0] / self.singular[-1].clamp(min=1e-300))
 
 
-def spectrum(case: Case) -> Spectrum:
+def spectrum(case: Case) -> CaseSpectrum:
     """Eigenvalues of the kernel with all outputs, in float64."""
     images = parts_of(case.task, seed=case.seed)[0].x.double()
     shape = tuple(images.shape[1:])
     network = build(case.model, classes=OUTPUTS, shape=shape, width=case.width, seed=case.seed).double()
     values = torch.linalg.eigvalsh(ntk_gram(network, images, outputs="full", show=False)).clamp(min=0).flip(0)
-    return Spectrum(values=values, weights=parameter_count(network))
+    return CaseSpectrum(values=values, weights=parameter_count(network))
 
 
-def spectra(task: Task, widths: Sequence[float], *, model: str, seed: int) -> dict[float, Spectrum]:
+def spectra(task: Task, widths: Sequence[float], *, model: str, seed: int) -> dict[float, CaseSpectrum]:
     """One kernel per width factor, or fetched from the store."""
     cases = [Case(task=task, model=model, width=float(width), seed=seed) for width in widths]
     rows = map_tasks(_stored, cases, label=f"Kernels of {model}")
     return dict(zip(widths, rows, strict=True))
 
 
-def _stored(case: Case) -> Spectrum:
-    spec = RunSpec(
-        what="linearized spectrum", config=dataclasses.asdict(case), code=code_fingerprint(__name__)
-    )
-    kept: Spectrum = Store().fetch_or_run(spec, lambda scratch: spectrum(case)).result
+def _stored(case: Case) -> CaseSpectrum:
+    spec = RunSpec(what="linearized spectrum", config=dataclasses.asdict(case))
+    kept: CaseSpectrum = Store().fetch_or_run(spec, lambda scratch: spectrum(case)).result
     return kept
 
 
-def rank_readings(spectra: dict[float, Spectrum], of: str) -> dict[str, Series]:
+def rank_readings(spectra: dict[float, CaseSpectrum], of: str) -> dict[str, Series]:
     """Effective ranks over the number of rows, by width factor.
 
     From the eigenvalues of the kernel and from their roots, the singular values of the Jacobian: the paper

@@ -12,7 +12,7 @@ from firstlight.core.environment import environment, user_folder
 from firstlight.core.files import whole_folder
 from firstlight.core.foreign import is_regular
 
-DECIDING = ("firstlight", "code", "numerics", "torch", "python")
+DECIDING = ("firstlight", "code", "torch", "python")
 """Facts in which a worker must equal the client; differences in others are only reported."""
 
 
@@ -127,7 +127,7 @@ def difference(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
     >>> difference({**facts(), "torch": "2.6.0"}, {**facts(), "torch": "2.13.0"})
     'torch 2.6.0 instead of 2.13.0'
     """
-    words = {"code": "source code", "python": "Python", "numerics": "NUMERICS"}
+    words = {"code": "source code", "python": "Python"}
     return ", ".join(
         f"{words.get(name, name)} {theirs.get(name, 'unknown')} instead of {ours[name]}"
         for name in DECIDING

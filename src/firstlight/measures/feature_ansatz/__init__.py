@@ -1,9 +1,5 @@
 """Whether a layer's filters point where the network's gradients point."""
 
-from firstlight.measures.feature_ansatz.agop_pace import (
-    AgopPace,
-    agop_pace,
-)
 from firstlight.measures.feature_ansatz.ansatz import (
     Ansatz,
     AnsatzRow,
@@ -33,7 +29,6 @@ from firstlight.measures.feature_ansatz.patch_operator import (
 )
 
 __all__ = [
-    "AgopPace",
     "Ansatz",
     "AnsatzRow",
     "Eigenvectors",
@@ -41,7 +36,6 @@ __all__ = [
     "LayerGradients",
     "LayerMaps",
     "PatchAgop",
-    "agop_pace",
     "ansatz",
     "ansatz_from",
     "constant_share",

@@ -9,10 +9,6 @@ from firstlight.measures.linearized.ntk import (
     layer_ntk_grams,
     ntk_gram,
 )
-from firstlight.measures.linearized.ntk_pace import (
-    NtkPace,
-    ntk_pace,
-)
 from firstlight.measures.linearized.ntk_summary import (
     LabelAlignment,
     NtkChange,
@@ -32,7 +28,6 @@ __all__ = [
     "LayerChange",
     "LinearSolution",
     "NtkChange",
-    "NtkPace",
     "NtkSpectrum",
     "effective_rank",
     "jacobian",
@@ -41,7 +36,6 @@ __all__ = [
     "layer_ntk_grams",
     "ntk_change",
     "ntk_gram",
-    "ntk_pace",
     "ntk_spectrum",
     "solve_linearized",
 ]
