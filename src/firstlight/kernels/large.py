@@ -60,8 +60,8 @@ def ridge_solver(
 ) -> Callable[[float], Float[Tensor, "n k"]]:
     """Coefficients by ridge, by the cheapest way that the memory allows.
 
-    Every ridge has a Cholesky factor of its own; for a dozen ridges or more, one decomposition serves all of them; above
-    the memory, conjugate gradients.
+    Every ridge has a Cholesky factor of its own; for a dozen ridges or more, one decomposition serves all of them;
+    above the memory, conjugate gradients.
     :func:`firstlight.kernels.ridge_residual` tells how exact a solution is.
 
     Parameters
