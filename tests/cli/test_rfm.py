@@ -6,11 +6,11 @@ import random
 import pytest
 import torch
 
-from firstlight.cli.rfm import predict, rfm
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.layout import ALIGNMENT
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.memory_layout import ALIGNMENT
 from firstlight.data.synthetic import bars_in_noise
 from firstlight.estimators import ConvRFMClassifier, DeepConvRFMClassifier, load_machine, save_machine
+from firstlight.questions.kernel.command import predict, rfm
 
 
 def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys):
@@ -75,7 +75,7 @@ def test_a_machine_that_cannot_be_saved_does_not_cost_the_page(tmp_path, monkeyp
 
 
 def test_maps_are_pictures_between_0_and_1():
-    from firstlight.insights.rfm import metric_map
+    from firstlight.questions.kernel.measure import metric_map
 
     images = torch.rand(2, 1, 6, 7, generator=torch.Generator().manual_seed(0))
     maps = metric_map(images, torch.eye(9, dtype=torch.float64), 3)

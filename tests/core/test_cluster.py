@@ -16,21 +16,21 @@ import torch
 from safetensors.torch import load_file
 
 import warm
+from firstlight._internal import executor as parallel
+from firstlight._internal.cluster import client as cluster_client
+from firstlight._internal.cluster import worker
+from firstlight._internal.cluster.shipping import FlatArray, Packed, pack
+from firstlight._internal.cluster.task import Order, work
+from firstlight._internal.cluster.worker import assigned, facts
+from firstlight._internal.errors import ClusterProblem, DataUnavailable, InvalidInput
+from firstlight._internal.executor import default_jobs, map_tasks, on_cluster, report_fraction
+from firstlight._internal.store import Store
 from firstlight.cli.main import app
-from firstlight.core import parallel
-from firstlight.core.cluster import client as cluster_client
-from firstlight.core.cluster import worker
-from firstlight.core.cluster.shipping import FlatArray, Packed, pack
-from firstlight.core.cluster.task import Order, work
-from firstlight.core.cluster.worker import assigned, facts
-from firstlight.core.errors import ClusterProblem, DataUnavailable, InvalidInput
-from firstlight.core.parallel import default_jobs, map_tasks, on_cluster, report_fraction
 from firstlight.data import ImageData, load_splits
+from firstlight.data.fetching.packages import run_watched
 from firstlight.estimators import ConvRFMClassifier
-from firstlight.fetching.packages import run_watched
 from firstlight.kernels import ConvKernel, TiledGram
 from firstlight.models import ModelSpec
-from firstlight.store import Store
 from firstlight.training import Recipe, train_ensemble
 from limits import COMMAND
 from machines import Machines, end, wait_until

@@ -3,8 +3,7 @@ import torch
 from torch import nn
 
 import firstlight
-from firstlight.cli.main import app
-from firstlight.core.devices import (
+from firstlight._internal.devices import (
     _all_bits,
     choose_device,
     chosen_device,
@@ -16,8 +15,9 @@ from firstlight.core.devices import (
     placed,
     wide,
 )
-from firstlight.core.environment import environment
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.environment import environment
+from firstlight._internal.errors import InvalidInput
+from firstlight.cli.main import app
 
 COMPUTING = ("train", "tour", "identity", "rfm", "labels", "compare", "inspect", "reproduce")
 

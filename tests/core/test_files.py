@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from firstlight.core import files
-from firstlight.core.errors import StoreProblem
-from firstlight.core.files import (
+from firstlight._internal import files
+from firstlight._internal.errors import StoreProblem
+from firstlight._internal.files import (
     clear_disk_errors,
     locked,
     scratch_folder,
@@ -254,7 +254,7 @@ def test_a_lock_that_was_swept_while_one_waited_for_it_is_taken_anew(tmp_path):
 HOLDER = """
 import sys, time
 from pathlib import Path
-from firstlight.core import files
+from firstlight._internal import files
 files.SIGN_SECONDS = 0.1
 with files.locked(Path(sys.argv[1]), patience=1.0):
     print("held", flush=True)

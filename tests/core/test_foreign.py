@@ -16,19 +16,19 @@ import pytest
 import torch
 from PIL import Image
 
+from firstlight._internal import untrusted_files as foreign
+from firstlight._internal.errors import FirstlightError, InvalidInput, StoreProblem
+from firstlight._internal.store import RunSpec, Store
 from firstlight.claims import ledger
-from firstlight.core import foreign
-from firstlight.core.errors import FirstlightError, InvalidInput, StoreProblem
 from firstlight.data import load
+from firstlight.data.fetching.archives import unpack
+from firstlight.data.formats.cifar_pickles import pickled_batch
 from firstlight.data.formats.idx import idx_array
 from firstlight.data.formats.npz import read_npz
-from firstlight.data.formats.pickled import pickled_batch
 from firstlight.data.formats.pictures import picture
-from firstlight.fetching.archives import unpack
 from firstlight.models import load_weights
 from firstlight.models.keras import tfjs_weights
-from firstlight.models.protobuf import onnx_tensors
-from firstlight.store import RunSpec, Store
+from firstlight.models.onnx.protobuf import onnx_tensors
 
 NESTED = "[" * 100_000
 HUGE = 100 << 20  # bytes of zeros, which deflate to a thousandth

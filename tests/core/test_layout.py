@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.core.layout import ALIGNMENT, canonical, canonical_values, is_canonical
-from firstlight.core.result import Result
-from firstlight.store import RunSpec, Store, decode, encode
+from firstlight._internal.memory_layout import ALIGNMENT, canonical, canonical_values, is_canonical
+from firstlight._internal.result import Result
+from firstlight._internal.store import RunSpec, Store, decode, encode
 
 SPEC = RunSpec(what="test", config={})
 

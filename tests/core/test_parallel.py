@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import warm
-from firstlight.core import parallel
-from firstlight.core.errors import InvalidInput, WorkerLost
-from firstlight.core.parallel import cpu_seconds, default_jobs, map_tasks, on_cluster, report_fraction
+from firstlight._internal import executor as parallel
+from firstlight._internal.errors import InvalidInput, WorkerLost
+from firstlight._internal.executor import cpu_seconds, default_jobs, map_tasks, on_cluster, report_fraction
 from limits import COMMAND
 
 
@@ -97,7 +97,7 @@ def test_a_worker_that_is_killed_ends_the_map_with_advice_and_the_next_map_works
 
 ORPHANS = """
 import os, sys, time
-from firstlight.core.parallel import map_tasks
+from firstlight._internal.executor import map_tasks
 def work(task):
     os.write(1, b"%d\\n" % os.getpid())
     time.sleep(3000)
@@ -132,7 +132,7 @@ def work(task): pass
 STARTING = """
 import os
 os.environ["PARENT"] = str(os.getpid())
-from firstlight.core.parallel import map_tasks
+from firstlight._internal.executor import map_tasks
 from slow import work
 map_tasks(work, [0, 1], label="", n_jobs=2, show=False)
 """
@@ -156,8 +156,8 @@ def test_workers_that_still_import_end_when_their_parent_is_killed(tmp_path):
 
 STOPPING = """
 import os, sys, time
-from firstlight.core.interrupts import Terminated, heed_termination, postponed_interrupts
-from firstlight.core.parallel import map_tasks
+from firstlight._internal.interrupts import Terminated, heed_termination, postponed_interrupts
+from firstlight._internal.executor import map_tasks
 from pathlib import Path
 def work(task):
     with postponed_interrupts() as asked:

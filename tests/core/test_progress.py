@@ -3,8 +3,8 @@ import pty
 import subprocess
 import sys
 
-from firstlight.core.parallel import map_tasks, report_fraction
-from firstlight.core.progress import Screen, progress, screen, track
+from firstlight._internal.executor import map_tasks, report_fraction
+from firstlight._internal.progress import Screen, progress, screen, track
 from limits import COMMAND
 
 
@@ -62,7 +62,7 @@ def test_how_a_task_stands_is_shown_beside_its_bar():
 
 def test_a_terminal_gets_the_live_view():
     code = (
-        "from firstlight.core.progress import screen, progress\n"
+        "from firstlight._internal.progress import screen, progress\n"
         "with screen('Tour', seconds=60) as view:\n"
         "    view.add('part', 'number 42')\n"
         "    with progress('Training', total=1) as bar: bar.advance()\n"

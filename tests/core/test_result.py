@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from firstlight.core.result import Result, brief
+from firstlight._internal.result import Result, brief
 
 HOSTILE = "<script>alert(1)</script>&'"
 

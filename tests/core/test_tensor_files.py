@@ -6,13 +6,13 @@ import subprocess
 import pytest
 import torch
 
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import whole_file
-from firstlight.core.tensor_files import load_sealed, load_tensors, save_sealed, save_tensors
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.files import whole_file
+from firstlight._internal.store import RunSpec, Store
+from firstlight._internal.tensor_files import load_sealed, load_tensors, save_sealed, save_tensors
 from firstlight.data import cache
 from firstlight.data.stored import StoredImages
 from firstlight.models import save_weights
-from firstlight.store import RunSpec, Store
 from firstlight.training.checkpoint import save_checkpoint
 
 

@@ -11,9 +11,9 @@ import distributed.config  # noqa: F401 - the settings that a client changes mus
 import pytest
 
 import warm
-from firstlight.core.cluster import client as cluster_client
-from firstlight.core.errors import InvalidInput
-from firstlight.core.parallel import on_cluster
+from firstlight._internal.cluster import client as cluster_client
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.executor import on_cluster
 from limits import COMMAND
 from machines import Machines
 

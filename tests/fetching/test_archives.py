@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from firstlight.core.errors import InvalidInput
-from firstlight.fetching.archives import unpack
+from firstlight._internal.errors import InvalidInput
+from firstlight.data.fetching.archives import unpack
 from reference.data_files import tar_of
 
 

@@ -8,20 +8,20 @@ import pytest
 import torch
 from PIL import Image
 
-from firstlight.figures import (
+from firstlight.pages.figures import (
     Curve,
     Dots,
     Figure,
     curves,
     dots,
-    film,
     heatmap,
     moving_parts,
     picture_grid,
     svg,
 )
-from firstlight.figures.pictures import mosaic, png_uri, signed_to_pixels, sprite
-from firstlight.figures.style import ROLES
+from firstlight.pages.figures import slider as film
+from firstlight.pages.figures.pictures import mosaic, png_uri, signed_to_pixels, sprite
+from firstlight.pages.figures.style import ROLES
 
 
 def test_a_curve_shows_mean_range_and_table():

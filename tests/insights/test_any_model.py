@@ -6,10 +6,11 @@ from torch import nn
 
 import firstlight
 import warm
-from firstlight.core.errors import InvalidInput
-from firstlight.insights import feature_report
-from firstlight.report import inspection_page, render
-from firstlight.report.compare import comparison_page
+from firstlight._internal.errors import InvalidInput
+from firstlight.pages.page import render
+from firstlight.questions.compare.page import comparison_page
+from firstlight.questions.inspect.newer_papers import feature_report
+from firstlight.questions.inspect.page import inspection_page
 from models_and_inputs import IMAGES, LABELS, Autocasts, Repeats, Segments, plain, scripted
 
 DATA = firstlight.ImageData(x=IMAGES, y=LABELS, classes=("a", "b", "c"))

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import compare, inspect
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import TRAINED
-from firstlight.report import comparison_page, render
+from firstlight.pages.page import render
+from firstlight.questions.compare.measure import compare
+from firstlight.questions.compare.page import comparison_page
+from firstlight.questions.inspect.measure import inspect
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import feature_report
-from firstlight.measures.feature_ansatz import patch_agop
-from firstlight.measures.since import ansatz_exponent, centred_ansatz
+from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
+from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
+from firstlight.questions.inspect.newer_papers import feature_report
 
 
 @pytest.fixture(scope="module")

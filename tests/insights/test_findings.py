@@ -5,13 +5,14 @@ import torch
 from torch import nn
 
 from firstlight import models
-from firstlight.cli.inspect import inspect as command
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import failures, finding_numbers, inspect
-from firstlight.insights.findings import NAMES, parsed_condition
 from firstlight.measures.feature_ansatz.ansatz import INITIAL
-from firstlight.report import inspection_page, render
+from firstlight.pages.page import render
+from firstlight.questions.inspect.command import inspect as command
+from firstlight.questions.inspect.findings import NAMES, failures, finding_numbers, parsed_condition
+from firstlight.questions.inspect.measure import inspect
+from firstlight.questions.inspect.page import inspection_page
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from firstlight.core.errors import Diverged, InvalidInput
-from firstlight.insights import IdentityTask, flip_point, identity_bias, run_identity_task, run_identity_tasks
-from firstlight.insights.identity_flip import bisected
-from firstlight.insights.identity_task import initial_findings, write_limit
-from firstlight.store import Store
-from firstlight.store.encoding import decode, encode
+from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.store import Store
+from firstlight._internal.store.encoding import decode, encode
+from firstlight.questions.copy_or_memorise.measure import identity_bias
+from firstlight.questions.copy_or_memorise.task import (
+    IdentityTask,
+    initial_findings,
+    run_identity_task,
+    run_identity_tasks,
+    write_limit,
+)
+from firstlight.questions.copy_or_memorise.turning_point import bisected, flip_point
 from firstlight.training import Recipe, train
 
 SMALL = IdentityTask(dataset="photos", image_size=7, width=8, kernel=3, depth=2, steps=60, n_images=40)

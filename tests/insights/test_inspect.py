@@ -11,14 +11,16 @@ from torch.nn.utils import parametrizations, prune
 
 import firstlight
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import fresh_initial, inspect
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.report import Page, inspection_page, render, write_page
-from firstlight.report.tour import PAGES
-from firstlight.tour.ansatz import AnsatzTour, run_ansatz_tour
+from firstlight.models.fresh_weights import fresh_initial
+from firstlight.pages.page import Page, render, write_page
+from firstlight.questions.inspect.measure import inspect
+from firstlight.questions.inspect.page import inspection_page
+from firstlight.questions.tour.ansatz import AnsatzTour, run_ansatz_tour
+from firstlight.questions.tour.page import PAGES
 from models_and_inputs import MODELS
 
 
@@ -224,7 +226,7 @@ def test_the_part_of_the_tour_makes_sections(photos):
 def test_importing_the_package_loads_no_torch_and_names_are_found_when_asked():
     code = "import sys, firstlight; assert 'torch' not in sys.modules; print(firstlight.inspect.__module__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "firstlight.insights.inspection"
+    assert done.stdout.strip() == "firstlight.questions.inspect.measure"
     for name in firstlight.__all__:
         assert getattr(firstlight, name) is not None
     assert "inspect" in dir(firstlight)

@@ -8,14 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.insights import check_labels
-from firstlight.insights.label_check import _most_wrong, _planted
-from firstlight.insights.label_networks import LabelNetworks, _moved, _parts, neighbour_shares, plan_networks
-from firstlight.insights.label_record import check_record
-from firstlight.insights.label_result import share_interval
 from firstlight.measures.learning_order import AccessibilityRecorder
+from firstlight.questions.labels.measure import _most_wrong, _planted, check_labels
+from firstlight.questions.labels.networks import (
+    LabelNetworks,
+    _moved,
+    _parts,
+    neighbour_shares,
+    plan_networks,
+)
+from firstlight.questions.labels.record import check_record
+from firstlight.questions.labels.result import share_interval
 from reference import learning_order as reference
 
 SWAPPED = (3, 40, 77, 110)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.insights import learning_curve
+from firstlight.questions.learning_curve import learning_curve
 
 
 def gaussian(n=1600, *, shuffled=False):

@@ -3,19 +3,19 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from firstlight import data
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.insights import (
+from firstlight.maths import ranks
+from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
+from firstlight.models import ModelSpec
+from firstlight.pages.page import Page, render
+from firstlight.questions.order.measure import (
     label_suspicion,
     order_report,
     separation,
 )
-from firstlight.maths import ranks
-from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
-from firstlight.models import ModelSpec
-from firstlight.report import Page, render
-from firstlight.report.order import order_sections
-from firstlight.tour.order import run_order_tour
+from firstlight.questions.order.page import order_sections
+from firstlight.questions.order.tour_part import run_order_tour
 from firstlight.training import Recipe, train_ensemble
 from reference.data_files import write_class_folders
 

@@ -8,11 +8,13 @@ import torch
 from torch import nn
 
 from firstlight import models, training
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.insights import inspect, regime
-from firstlight.report import inspection_page, render
-from firstlight.report.regime import regime_figure
+from firstlight.pages.page import render
+from firstlight.questions.inspect.measure import inspect
+from firstlight.questions.inspect.page import inspection_page
+from firstlight.questions.regime.measure import regime
+from firstlight.questions.regime.page import regime_figure
 
 
 @pytest.fixture(scope="module")

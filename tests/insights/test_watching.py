@@ -12,7 +12,7 @@ from torch import nn
 
 import firstlight
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
 from firstlight.training import Recipe, train_on
 

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.kernels import ConvKernel, PatchKernel, kernel_agop
-from firstlight.kernels.agop import FEW_TERMS
+from firstlight.kernels.gradients import FEW_TERMS
 from reference.convolutional_kernels import agop, pair_value, patch_pair_value
 
 EXACT, SINGLE = 1e-10, 1e-5

@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from firstlight.kernels.arccosine import NEAR64, NEARER64, SAME32, SAME64, duals, sine, slope
+from firstlight.kernels.compiled.dual_activations import NEAR64, NEARER64, SAME32, SAME64, duals, sine, slope
 
 
 @numba.njit

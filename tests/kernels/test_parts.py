@@ -5,9 +5,9 @@ import random
 import pytest
 import torch
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.store import Store
 from firstlight.kernels import ConvKernel, PatchKernel, gram, gram_in_parts, stored_gram
-from firstlight.store import Store
 
 
 def images(n: int, seed: int = 0) -> torch.Tensor:

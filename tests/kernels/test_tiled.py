@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from firstlight.core.errors import Diverged, InvalidInput
+from firstlight._internal.errors import Diverged, InvalidInput
 from firstlight.kernels import ConvKernel, TiledGram, gram, solve_ridge
 
 KERNEL = ConvKernel(depth=2)

@@ -9,20 +9,20 @@ from hypothesis import strategies as st
 from torch import nn
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
 from firstlight.maths import PatchGeometry, psd_sqrt
-from firstlight.maths.sandwich import Sandwich, feature_similarity, rotated
+from firstlight.maths.filter_similarity import Sandwich, feature_similarity, rotated
 from firstlight.measures.feature_ansatz import (
     ansatz,
     feature_matrix,
     filter_faults,
     layer_maps,
-    patch_agop,
     patch_operator_map,
     sobel_map,
     top_eigenvectors,
 )
+from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
 from firstlight.measures.linearized import layer_changes
 from reference import patch_agop as reference

@@ -11,9 +11,9 @@ from torch.func import functional_call, jacrev, vmap
 from torch.nn import functional
 
 from firstlight import models
-from firstlight._autograd.weight_gradients import WeightGradients
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.autograd.weight_gradients import WeightGradients
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
 from firstlight.measures.linearized import (
     effective_rank,
     jacobian,
@@ -23,7 +23,7 @@ from firstlight.measures.linearized import (
     ntk_gram,
     ntk_spectrum,
 )
-from firstlight.measures.linearized import ntk as ntk_module
+from firstlight.measures.linearized import tangent_kernel as ntk_module
 from reference import linearized as reference
 from reference.drawn_networks import Residual, Shared, Twice, networks_and_images
 

@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn import functional
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import generator_from, global_seed
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import generator_from, global_seed
+from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from reference import patch_agop as reference
 
 TOLERANCE = 1e-10
@@ -444,7 +444,7 @@ def hourglass(outputs=16):
 @pytest.fixture
 def every_pass_counts(monkeypatch):
     """Let fewer passes be worth it for the smallest networks."""
-    monkeypatch.setattr("firstlight._autograd.thrift.WORTH", 0)
+    monkeypatch.setattr("firstlight._internal.autograd.reduced_passes.WORTH", 0)
 
 
 def test_small_networks_have_all_their_passes():

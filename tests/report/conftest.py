@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from firstlight._internal.store import RunSpec, Store
 from firstlight.data import load
-from firstlight.report import tour_page, write_page
-from firstlight.store import RunSpec, Store
-from firstlight.tour import run_tour
+from firstlight.pages.page import write_page
+from firstlight.questions.tour import run_tour
+from firstlight.questions.tour.page import tour_page
 from limits import COMMAND, PAGE
 
 os.environ["SE_OFFLINE"] = "true"  # selenium uses the browser of this machine and looks for no other

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import warm
-from firstlight.core.errors import InvalidInput
-from firstlight.insights import IdentityTask
-from firstlight.report import identity_page, render
-from firstlight.report.identity import identity_sections, labelled_grid
-from firstlight.tour.identity import run_identity_tour
+from firstlight._internal.errors import InvalidInput
+from firstlight.pages.page import render
+from firstlight.questions.copy_or_memorise.page import identity_page, identity_sections, labelled_grid
+from firstlight.questions.copy_or_memorise.task import IdentityTask
+from firstlight.questions.copy_or_memorise.tour_part import run_identity_tour
 from limits import COMMAND
 
 TINY = IdentityTask(dataset="photos", image_size=7, width=4, kernel=3, steps=3, n_images=40)

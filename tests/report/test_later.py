@@ -7,8 +7,8 @@ import torch
 
 from firstlight import models
 from firstlight.data import load
-from firstlight.insights import feature_report
-from firstlight.report.later import later_advice, later_sections
+from firstlight.questions.inspect.newer_papers import feature_report
+from firstlight.questions.inspect.page_newer_papers import later_advice, later_sections
 
 
 @pytest.fixture(scope="module")

@@ -6,15 +6,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.store import RunSpec, Store
 from firstlight.claims import Entry, all_claims, record, reproduce
-from firstlight.core.errors import InvalidInput, StoreProblem
+from firstlight.cli.stored_pages import runs_page
 from firstlight.data import load
-from firstlight.insights import IdentityTask
 from firstlight.models.spec import ModelSpec
-from firstlight.report import render, runs_page
-from firstlight.report.ledger import ledger_blocks, recorded_entries, render_ledger, write_ledger
-from firstlight.store import RunSpec, Store
-from firstlight.tour.identity import run_identity_tour
+from firstlight.pages.ledger import ledger_blocks, recorded_entries, render_ledger, write_ledger
+from firstlight.pages.page import render
+from firstlight.questions.copy_or_memorise.task import IdentityTask
+from firstlight.questions.copy_or_memorise.tour_part import run_identity_tour
 from firstlight.training import Recipe, train_once
 
 HOSTILE = "<img src=x onerror=alert(1)>"

@@ -9,13 +9,13 @@ from html import unescape
 import pytest
 import torch
 
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.figures import Curve, Figure, curves
-from firstlight.report import Page, Panel, Section, render, tour_page, write_page
-from firstlight.report.drawing import Drawing
-from firstlight.report.formulas import formulas_of
-from firstlight.report.tour import PAGES, PartPage
-from firstlight.tour import PARTS
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight.pages.drawing import Drawing
+from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.pages.formulas import formulas_of
+from firstlight.pages.page import Page, Panel, Section, render, write_page
+from firstlight.questions.tour import PARTS
+from firstlight.questions.tour.page import PAGES, PartPage, tour_page
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'"
 

@@ -7,8 +7,9 @@ import time
 import pytest
 import torch
 
-from firstlight.figures import Curve, Dots, curves, dots, heatmap, picture_grid
-from firstlight.report import Page, Panel, Section, tour_page, write_page
+from firstlight.pages.figures import Curve, Dots, curves, dots, heatmap, picture_grid
+from firstlight.pages.page import Page, Panel, Section, write_page
+from firstlight.questions.tour.page import tour_page
 from limits import PAGE
 
 HOSTILE = "</script><script>window.hurt=1</script><img src=x onerror='window.hurt=1'>&%{x}<b>bold</b>\"'"

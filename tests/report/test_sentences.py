@@ -7,13 +7,13 @@ import torch
 
 from firstlight import models
 from firstlight.data import load
-from firstlight.insights import inspect
 from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps, constant_share
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.report import inspection_page
-from firstlight.report.ansatz import ansatz_advice, ansatz_sections, ansatz_sentence
-from firstlight.report.chance import beyond_chance, chance_of_ignoring_flat
-from firstlight.tour.ansatz import AnsatzTour
+from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
+from firstlight.questions.inspect.measure import inspect
+from firstlight.questions.inspect.page import inspection_page
+from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence
+from firstlight.questions.tour.ansatz import AnsatzTour
 
 
 def rows(values, *, pair=TRAINED, low=0.4, high=0.6, draws=8):

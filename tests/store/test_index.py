@@ -10,10 +10,10 @@ import sys
 import pytest
 import torch
 
+from firstlight._internal.errors import FirstlightError
+from firstlight._internal.store import RunSpec, Store
+from firstlight._internal.store.index import INDEX, Listed, listed_runs
 from firstlight.cli.output import MANY_ROWS, print_table
-from firstlight.core.errors import FirstlightError
-from firstlight.store import RunSpec, Store
-from firstlight.store.index import INDEX, Listed, listed_runs
 
 
 def write(store, *numbers):
@@ -149,7 +149,7 @@ def test_a_run_that_did_not_change_is_not_read_again(tmp_path, monkeypatch, list
 
 def test_two_processes_that_write_at_once_are_both_listed(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from firstlight.store.index import Listed, note_run\n"
+        "import sys; from pathlib import Path; from firstlight._internal.store.index import Listed, note_run\n"
         "for i in range(200): note_run(Path(sys.argv[1]), Listed(id=sys.argv[2], what=str(i)))"
     )
     ids = write(Store(tmp_path), 0, 1)

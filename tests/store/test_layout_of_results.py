@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from firstlight.core.layout import ALIGNMENT
-from firstlight.core.result import Result
-from firstlight.core.seeds import global_seed
+from firstlight._internal.memory_layout import ALIGNMENT
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import global_seed
+from firstlight._internal.store import RunSpec, Store
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import (
     Amplification,
@@ -20,7 +21,6 @@ from firstlight.data.interventions import (
 )
 from firstlight.kernels import ConvKernel, learn_metric
 from firstlight.maths import PatchGeometry, image_pca, patch_pca
-from firstlight.store import RunSpec, Store
 from firstlight.training import Recipe, Snapshots, train_once
 
 GEOMETRY = PatchGeometry.square(3)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import firstlight
 import warm
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.result import Result
-from firstlight.store import RunSpec, Store, decode, encode
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.result import Result
+from firstlight._internal.store import RunSpec, Store, decode, encode
 from firstlight.training import History
 from machines import wait_until
 
@@ -122,14 +122,14 @@ def test_a_damaged_run_is_named_and_never_used(store, damage):
 
 
 def test_a_run_cannot_name_a_foreign_class(store):
-    for name in ("system", "os:system", "Store", "firstlight.store.runs:Store", "../encoding", ""):
+    for name in ("system", "os:system", "Store", "firstlight._internal.store.runs:Store", "../encoding", ""):
         with pytest.raises(StoreProblem, match="does not know"):
             decode({"$result": name, "fields": {"command": "true"}}, {})
 
 
 READ = """
 import sys
-from firstlight.store import decode
+from firstlight._internal.store import decode
 before = set(sys.modules)
 result = decode({"$result": "History", "fields": {"loss": 1, "hits": 2, "steps_per_epoch": 3}}, {})
 assert type(result).__module__ == "firstlight.training.loop" in set(sys.modules) - before
@@ -207,8 +207,8 @@ def test_a_run_folder_under_another_name_is_refused(tmp_path):
 STOPPED = """
 import os, signal, sys
 from pathlib import Path
-from firstlight.core.result import Result
-from firstlight.store import RunSpec, Store
+from firstlight._internal.result import Result
+from firstlight._internal.store import RunSpec, Store
 def compute(scratch):
     (scratch / "begun").touch()
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -219,7 +219,7 @@ print(Store(Path(sys.argv[1])).fetch_or_run(RunSpec(what="test", config={}, data
 
 def test_a_run_whose_process_was_stopped_is_computed_by_another_and_both_end(store, monkeypatch):
     """A worker that never answers holds the lock of its run; without this the next worker waited forever."""
-    monkeypatch.setattr("firstlight.store.runs.PATIENCE", 1.0)
+    monkeypatch.setattr("firstlight._internal.store.runs.PATIENCE", 1.0)
     spec = RunSpec(what="test", config={}, data="d")
     other = warm.Popen(["-c", STOPPED, str(store.root)], stdout=subprocess.PIPE, text=True)
     try:

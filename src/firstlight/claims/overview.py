@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable
 
 from firstlight.claims.evidence import Estimate, Evidence
-from firstlight.figures import Dots, Figure, dots
+from firstlight.pages.figures import Dots, Figure, dots
 
 WIDEST = 1e3  # intervals of a single seed are infinite; figures leave them out
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from firstlight.claims.evidence import Evidence, Measured, Point, by
 from firstlight.claims.study import Study
-from firstlight.figures import Curve, Figure, curves
+from firstlight.pages.figures import Curve, Figure, curves
 
 
 class SweepStudy(Study):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Source
+from firstlight.cli.options import AS_THEY_ARE, DataName, FolderOptions, Source
 
 if TYPE_CHECKING:
     from firstlight.data.entries import DataSet
@@ -59,8 +59,8 @@ def get(name: str, *, source: Source = None) -> None:
     name
         Name of the data set or of the weights, as in `firstlight data list`.
     """
-    from firstlight.core.errors import InvalidInput
-    from firstlight.core.foreign import guarded
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.untrusted_files import guarded
     from firstlight.data import describe, fetch
     from firstlight.data.cache import manifest
     from firstlight.models.fetched import fetch_weights, fetched_weights
@@ -97,8 +97,8 @@ def info(
     from rich.table import Table
     from rich.text import Text
 
-    from firstlight.core.foreign import guarded
-    from firstlight.core.terminal import visible
+    from firstlight._internal.terminal import visible
+    from firstlight._internal.untrusted_files import guarded
     from firstlight.data import load
 
     with guarded(source, f"a copy of {name}") if source else nullcontext():

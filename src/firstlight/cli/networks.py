@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from firstlight.cli.arguments import Switch
+from firstlight.cli.options import Switch
 
 app = App(name="networks", help="List, train and check the networks of the bank.")
 

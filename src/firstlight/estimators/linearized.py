@@ -9,10 +9,10 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from firstlight.core.devices import computing_on
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.estimators.images import new_images
-from firstlight.estimators.machine import KernelClassifier, no_type_check, split
+from firstlight._internal.devices import computing_on
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight.estimators.image_rows import new_images
+from firstlight.estimators.kernel_machine import KernelClassifier, no_type_check, split
 from firstlight.measures.linearized import LinearSolution, solve_linearized
 from firstlight.models import LinearizedModel, build, linearize
 from firstlight.training import Recipe, predictions, train

@@ -10,11 +10,12 @@ from firstlight.claims.quantities import average, share
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, absent, study
 from firstlight.data import load
-from firstlight.figures import Dots, Figure, dots
-from firstlight.measures.feature_ansatz import ansatz_from, patch_agop
+from firstlight.measures.feature_ansatz import ansatz_from
+from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.models import build, resnet50_imagenet
 from firstlight.models.pretrained import resnet50_normalised
+from firstlight.pages.figures import Dots, Figure, dots
 
 absent(
     "no ImageNet weights of AlexNet and VGG13 can be had from a package registry without an account; "

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
+from firstlight._internal.store import Store
 from firstlight.claims.conditions import within
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import average, share, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
 from firstlight.data import load
-from firstlight.figures import Dots, Figure, dots
 from firstlight.measures.feature_ansatz import ansatz
 from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
 from firstlight.models import ModelSpec
-from firstlight.store import Store
+from firstlight.pages.figures import Dots, Figure, dots
 from firstlight.training import Recipe, accuracy, train_once
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import cosine
+from firstlight.pages.figures import Curve, Figure, curves
 from firstlight.theory.one_step import one_step_filters
 
 

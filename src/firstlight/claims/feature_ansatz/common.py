@@ -7,15 +7,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
+from firstlight._internal.store import Store
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.kernels import RIDGES, ConvKernel, Kernel, RidgePath, gram, kernel_agop, random_filters
 from firstlight.maths import PatchGeometry, extract_patches, pearson
 from firstlight.measures.feature_ansatz import Ansatz, ansatz
 from firstlight.models import ModelSpec
-from firstlight.store import Store
 from firstlight.training import Recipe, Trained, accuracy, train_once
 
 POOLINGS = ("max", "avg", "vec")

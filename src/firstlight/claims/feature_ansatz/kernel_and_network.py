@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.errors import DataUnavailable
 from firstlight.claims.conditions import all_of, each
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.feature_ansatz.common import (
@@ -24,10 +25,9 @@ from firstlight.claims.feature_ansatz.common import (
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.errors import DataUnavailable
 from firstlight.data import load
 from firstlight.data.synthetic import digits_in_noise
-from firstlight.figures import Figure, heatmap
+from firstlight.pages.figures import Figure, heatmap
 from firstlight.training import accuracy
 
 DESK_MACHINE = ConvRFM(rounds=1)

@@ -23,10 +23,10 @@ from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import shuffled_labels
-from firstlight.figures import Figure, picture_grid
 from firstlight.kernels import ConvKernel
 from firstlight.maths import cosine
 from firstlight.maths.edges import sobel_magnitude
+from firstlight.pages.figures import Figure, picture_grid
 
 
 @study

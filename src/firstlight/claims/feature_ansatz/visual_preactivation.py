@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from firstlight._internal.seeds import generator_from, global_seed
 from firstlight.claims.conditions import each
 from firstlight.claims.evidence import Measured, by
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from, global_seed
 from firstlight.maths import PatchGeometry
 from firstlight.measures.feature_ansatz import feature_matrix, patch_operator_map
 

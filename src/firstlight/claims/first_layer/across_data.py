@@ -11,9 +11,9 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
 from firstlight.data import load
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import null_spread, pearson
 from firstlight.models import ModelSpec
+from firstlight.pages.figures import Curve, Figure, curves
 from firstlight.training import Recipe
 
 

@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight._internal.store import Store
 from firstlight.data import ImageData, load
 from firstlight.maths import PCA, PatchGeometry, patch_pca, pearson
 from firstlight.measures.first_layer import energy_profile
 from firstlight.models import ModelSpec
-from firstlight.store import Store
 from firstlight.training import Recipe, Trained, accuracy, train_ensemble
 
 

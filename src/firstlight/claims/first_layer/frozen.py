@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import torch
 
+from firstlight._internal.store import Store
 from firstlight.claims.conditions import all_of, within
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.first_layer.common import images, network_seed
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Curve, Figure, curves
 from firstlight.models import ModelSpec
-from firstlight.store import Store
+from firstlight.pages.figures import Curve, Figure, curves
 from firstlight.training import Recipe, accuracy, predictions, train_once
 
 SHIFT = Change(

@@ -9,9 +9,9 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.data.interventions import random_labels
-from firstlight.figures import Figure, heatmap
 from firstlight.maths import PatchGeometry
 from firstlight.measures.first_layer import label_correlation
+from firstlight.pages.figures import Figure, heatmap
 
 
 @study

@@ -13,9 +13,9 @@ from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
 from firstlight.data import ImageData
 from firstlight.data.interventions import random_labels
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import null_spread, pearson
 from firstlight.models import ModelSpec
+from firstlight.pages.figures import Curve, Figure, curves
 from firstlight.training import Recipe
 
 UPDATES = Change("the weaker rule spoke of updates, which agree with the root of variances as well")

@@ -20,8 +20,8 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import Quantity, lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.measures.identity import size_response
+from firstlight.measures.copy_or_memorise import size_response
+from firstlight.pages.figures import Curve, Figure, curves
 
 
 def _sized(side: int, *, network: str = "five layers") -> Quantity:

@@ -12,9 +12,9 @@ from firstlight.claims.quantities import highest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
 from firstlight.data.synthetic import correlated_images
-from firstlight.figures import Figure, heatmap
-from firstlight.insights import IdentityTask
-from firstlight.measures.identity import image_outputs, similarities
+from firstlight.measures.copy_or_memorise import image_outputs, similarities
+from firstlight.pages.figures import Figure, heatmap
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 PAIRS = "agreement of the answers by pair of optimisers"
 

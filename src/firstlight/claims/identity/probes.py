@@ -13,11 +13,12 @@ from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
-from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import IdentityTask
 from firstlight.maths import spearman
-from firstlight.measures.identity import layer_images, layer_probe
-from firstlight.measures.identity.layer_images import resized
+from firstlight.measures.copy_or_memorise import layer_images
+from firstlight.measures.copy_or_memorise.layer_images import resized
+from firstlight.measures.layers import layer_probe
+from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 XAVIER = replace(DESK_28, initialiser="xavier_normal", steps=2000, stop_below=1e-3)
 RANDOM, TRAINED, INITIAL = "random deep network", "trained network", "initial network"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, any_of, rising, within
 from firstlight.claims.evidence import Measured, Series, by
 from firstlight.claims.learning_order.common import (
@@ -22,7 +23,6 @@ from firstlight.claims.learning_order.common import (
 from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ComponentProjection, ZCAWhitening, shuffled_labels
 from firstlight.maths import PCA, image_pca, pearson

@@ -11,13 +11,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight import data
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.evidence import Evidence
 from firstlight.claims.rules import NoNull
 from firstlight.claims.study import Study
-from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
-from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PCA, spearman
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
@@ -28,6 +27,7 @@ from firstlight.measures.learning_order import (
     history_of,
 )
 from firstlight.models import ModelSpec
+from firstlight.pages.figures import Curve, Figure, curves
 from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
 

@@ -24,7 +24,7 @@ from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
 from firstlight.estimators import CNTKClassifier, ConvRFMClassifier
-from firstlight.figures import Figure
+from firstlight.pages.figures import Figure
 
 TRAINING = "training accuracy of the {} on CIFAR-10"
 WIDE_LINEAR = at_end("linearised on digits", end="last")

@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from firstlight._internal.errors import Diverged
+from firstlight._internal.executor import map_tasks
+from firstlight._internal.result import Result
+from firstlight._internal.store import RunSpec, Store
 from firstlight.claims.linearized.solved import Scores, solved
 from firstlight.claims.linearized.tasks import Part, Task, parts_of
-from firstlight.core.errors import Diverged
-from firstlight.core.parallel import map_tasks
-from firstlight.core.result import Result
 from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_count
-from firstlight.models.tangent import TangentFeatures, tangent_features
-from firstlight.store import RunSpec, Store
+from firstlight.models.linearized_on_fixed_images import TangentFeatures, tangent_features
 from firstlight.training import Recipe, predictions, train
 
 LOSS = "mse_sum"  # summed over outputs, mean over the batch, as in the gradient formula (E-85)

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from firstlight.core.result import Result
-from firstlight.core.seeds import seed_from
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import seed_from
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import ChannelNormalisation, random_shifts
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.core.seeds import global_seed
+from firstlight._internal.seeds import global_seed
 from firstlight.data import ImageData, load
 from firstlight.training import Recipe, predictions, train_on
 

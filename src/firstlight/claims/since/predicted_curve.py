@@ -9,7 +9,7 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.data import load
-from firstlight.insights import learning_curve
+from firstlight.questions.learning_curve import learning_curve
 
 
 @study

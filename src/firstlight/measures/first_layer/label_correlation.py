@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
 from firstlight.maths import PCA, PatchGeometry, mean_patches
 

@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
 from firstlight.maths import PCA, image_pca
 
