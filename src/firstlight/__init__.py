@@ -49,15 +49,15 @@ __all__ = [
 
 # Imported when first asked for, so that `import firstlight` takes milliseconds.
 _WHERE = {
-    "computing_on": "core.devices",
+    "computing_on": "_internal.devices",
     "ImageData": "data",
     "load": "data",
-    "Inspection": "insights",
-    "compare": "insights",
-    "explain_profile": "insights",
-    "inspect": "insights",
-    "regime": "insights",
-    "watch": "insights",
+    "Inspection": "questions.inspect.measure",
+    "compare": "questions.compare.measure",
+    "explain_profile": "questions.first_layer.measure",
+    "inspect": "questions.inspect.measure",
+    "regime": "questions.regime.measure",
+    "watch": "questions.inspect.watch",
     "ansatz": "measures.feature_ansatz",
     "feature_matrix": "measures.feature_ansatz",
     "ntk_gram": "measures.linearized",
@@ -68,8 +68,8 @@ _WHERE = {
     "load_model": "models",
     "load_weights": "models",
     "load_network": "networks",
-    "inspection_page": "report",
-    "write_page": "report",
+    "inspection_page": "questions.inspect.page",
+    "write_page": "pages.page",
 }
 
 

@@ -113,7 +113,7 @@ def test_every_flag_in_a_message_of_the_library_exists(path):
 
 
 def test_every_command_that_writes_a_page_can_write_it_without_scripts():
-    base = (SOURCE / "report/templates/base.html").read_text(encoding="utf-8")
+    base = (SOURCE / "pages/templates/base.html").read_text(encoding="utf-8")
     assert "--static" in base
     scriptless = ("train", "atlas")  # no page at all, and a page that never has a script
     pages = {name: flags_of(command) for name, command in COMMANDS.items()}

@@ -321,7 +321,7 @@ SPEC = RunSpec(what="test", config={"lr": 0.1, "sizes": (3, 4)}, data="d")
 def write_run(folder: Path) -> None:
     result = {"x": torch.arange(30.0), "note": "fine", "loss": float("inf")}
     Store(folder).write(SPEC, result, wall_seconds=1.0, cpu_seconds=2.0)
-    (folder / INDEX).unlink()  # of use to lists only; tests/store/test_index.py damages it
+    (folder / INDEX).unlink()  # of use to lists only; tests/internal/test_index.py damages it
 
 
 def read_run(folder: Path) -> list[Any]:

@@ -27,23 +27,47 @@ app = App(
 
 # Named as text, so that a command's module is imported only when that command runs or is explained.
 for _name, _where, _help in (
-    ("tour", "tour:tour", "Study a small network on real images and write one page about it."),
-    ("inspect", "inspect:inspect", "Inspect a trained network of yours and write one page about it."),
-    ("labels", "labels:labels", "Find labels that look wrong: a page to look through, and a CSV."),
-    ("compare", "compare:compare", "Compare checkpoints of a training, or several models, on one page."),
-    ("train", "train:train", "Train a network and write its weights; an interrupted training resumes."),
-    ("networks", "networks:app", "List, train and check the networks of the bank."),
-    ("rfm", "rfm:app", "Learn the features of a convolutional kernel, and predict with it."),
-    ("identity", "identity:identity", "Train networks of several depths to copy an image: copy or memorise?"),
-    ("data", "data:app", "List, fetch and describe data sets."),
-    ("reproduce", "claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
-    ("atlas", "claims:atlas", "Show every figure of the papers, reported beside measured, on one page."),
-    ("claims", "claims:app", "Show the checkable statements of the five papers."),
-    ("report", "report:report", "Write one page about stored runs."),
-    ("runs", "runs:app", "List, show and remove stored runs."),
-    ("doctor", "doctor:doctor", "Print versions, memory, folders and what works on this machine."),
+    (
+        "tour",
+        "questions.tour.command:tour",
+        "Study a small network on real images and write one page about it.",
+    ),
+    (
+        "inspect",
+        "questions.inspect.command:inspect",
+        "Inspect a trained network of yours and write one page about it.",
+    ),
+    (
+        "labels",
+        "questions.labels.command:labels",
+        "Find labels that look wrong: a page to look through, and a CSV.",
+    ),
+    (
+        "compare",
+        "questions.compare.command:compare",
+        "Compare checkpoints of a training, or several models, on one page.",
+    ),
+    ("train", "cli.train:train", "Train a network and write its weights; an interrupted training resumes."),
+    ("networks", "cli.networks:app", "List, train and check the networks of the bank."),
+    (
+        "rfm",
+        "questions.kernel.command:app",
+        "Learn the features of a convolutional kernel, and predict with it.",
+    ),
+    (
+        "identity",
+        "questions.copy_or_memorise.command:identity",
+        "Train networks of several depths to copy an image: copy or memorise?",
+    ),
+    ("data", "cli.data:app", "List, fetch and describe data sets."),
+    ("reproduce", "cli.claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
+    ("atlas", "cli.claims:atlas", "Show every figure of the papers, reported beside measured, on one page."),
+    ("claims", "cli.claims:app", "Show the checkable statements of the five papers."),
+    ("report", "cli.report:report", "Write one page about stored runs."),
+    ("runs", "cli.runs:app", "List, show and remove stored runs."),
+    ("doctor", "cli.doctor:doctor", "Print versions, memory, folders and what works on this machine."),
 ):
-    app.command(f"firstlight.cli.{_where}", name=_name, help=_help)
+    app.command(f"firstlight.{_where}", name=_name, help=_help)
 
 
 def main() -> None:

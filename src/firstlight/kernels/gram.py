@@ -84,8 +84,8 @@ def gram(
         ``firstlight.computing_on`` names one.
     n_jobs : int, optional
         Threads; default :func:`firstlight._internal.executor.default_jobs`. Inside
-        :func:`firstlight._internal.executor.on_cluster` blocks of the matrix are computed there. The bits do not depend on
-        either.
+        :func:`firstlight._internal.executor.on_cluster` blocks of the matrix are computed there. The bits do not
+        depend on either.
     show : bool, optional
         Force the progress bar on or off.
 

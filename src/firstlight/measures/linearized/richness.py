@@ -57,9 +57,9 @@ def richness(
     of known kind (benchmarks/regime_calibration.py) had 0.27 to 0.47 where lazy and 0.48 to 0.79 where rich; 6 of 12
     rich ones and none of 12 lazy ones exceeded random readouts of their own features. No label is needed.
 
-    *What a practitioner does with the number:* it is a second opinion beside :func:`firstlight.questions.regime.measure.regime`, and
-    the only one without an initial network; near 1 the features hold little beyond the outputs, so check before
-    reusing them for another task.
+    *What a practitioner does with the number:* it is a second opinion beside
+    :func:`firstlight.questions.regime.measure.regime`, and the only one without an initial network; near 1 the
+    features hold little beyond the outputs, so check before reusing them for another task.
 
     Parameters
     ----------

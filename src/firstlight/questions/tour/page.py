@@ -178,7 +178,7 @@ def _training(training: TrainingTour) -> tuple[Section, ...]:
     return (Section(title=TRAINED, answer=answer, panels=(panel,) if epochs > 1 else ()),)
 
 
-# The type of a part's result decides how it is shown; names and order of the parts stand in `firstlight.questions.tour.PARTS`.
+# The type of a part's result decides how it is shown; names and order of the parts stand in `questions.tour.PARTS`.
 PAGES: dict[type[Result], PartPage] = {
     ImagesTour: PartPage(lambda result: (), _images),
     FirstLayerTour: PartPage(first_layer_answers, first_layer_sections),

@@ -51,7 +51,7 @@ def refusals():
 
 
 def test_exported_programs_are_refused_by_every_function():
-    run = warm.run(["-c", "from insights.test_any_model import refusals; refusals()"], cwd="tests")
+    run = warm.run(["-c", "from questions.inspect.test_any_model import refusals; refusals()"], cwd="tests")
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines] == list(FUNCTIONS)
