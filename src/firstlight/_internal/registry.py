@@ -1,6 +1,8 @@
 """Named things: data sets, models, studies. A decorator fills the registry, tests run over it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Generic, TypeVar
 
 from firstlight._internal.errors import unknown_name
@@ -17,6 +19,10 @@ class Registry(Generic[T]):
         What an entry is called in error messages.
     hint : str, default ''
         What the error message advises; by default it lists all names.
+    package : str, default ''
+        Package whose modules register the entries. They are imported when somebody first looks, not before.
+    modules : sequence of str, default ()
+        Names of those modules, if not all of the package do.
 
     Examples
     --------
@@ -27,15 +33,25 @@ class Registry(Generic[T]):
     4
     """
 
-    def __init__(self, kind: str, *, hint: str = "") -> None:
+    def __init__(self, kind: str, *, hint: str = "", package: str = "", modules: Sequence[str] = ()) -> None:
         self.kind = kind
         self.hint = hint
-        self._entries: dict[str, T] = {}
+        self._package, self._modules = package, modules
+        self._own_entries: dict[str, T] = {}
+
+    @property
+    def _entries(self) -> dict[str, T]:
+        if self._package:
+            package, self._package = self._package, ""
+            path = import_module(package).__path__
+            for name in self._modules or [module.name for module in iter_modules(path)]:
+                import_module(f"{package}.{name}")
+        return self._own_entries
 
     def add(self, name: str, entry: T) -> T:
         """Register `entry` under `name`, which must be new."""
-        assert name not in self._entries, f"{self.kind} {name!r} is registered twice"
-        self._entries[name] = entry
+        assert name not in self._own_entries, f"{self.kind} {name!r} is registered twice"
+        self._own_entries[name] = entry
         return entry
 
     def register(self, name: str) -> Callable[[T], T]:

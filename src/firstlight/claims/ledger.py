@@ -10,13 +10,14 @@ from typing import Any
 
 from firstlight._internal.errors import StoreProblem
 from firstlight._internal.files import whole_file
-from firstlight._internal.store import Run
+from firstlight._internal.store.runs import Run
 from firstlight._internal.untrusted_files import read_json
 from firstlight.claims.catalogue import Claim
 from firstlight.claims.evidence import Estimate, Evidence
 from firstlight.claims.rules import BEYOND, NO_NULL, NOT_BEYOND, NOT_RUN, REPRODUCED, VERDICTS, NoNull, judge
 from firstlight.claims.study import Study
-from firstlight.pages.figures import Figure, svg
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.svg import svg
 
 
 @dataclass(frozen=True, kw_only=True)

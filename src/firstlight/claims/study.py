@@ -11,7 +11,7 @@ from firstlight.claims.catalogue import all_claims
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.overview import overview
 from firstlight.claims.rules import Rule
-from firstlight.pages.figures import Figure
+from firstlight.pages.figures.figure import Figure
 
 SCALES = ("smoke", "desk", "night", "paper")
 """From seconds to the published setting."""

@@ -10,7 +10,7 @@ from firstlight.cli.options import Cluster, Device
 from firstlight.cli.output import OutputFile, page_file
 
 if TYPE_CHECKING:
-    from firstlight.claims import Entry
+    from firstlight.claims.ledger import Entry
 
 app = App(name="claims", help="The checkable statements of the five papers.")
 
@@ -29,7 +29,8 @@ def list_claims(*, theme: str | None = None, json: bool = False) -> None:
     from dataclasses import asdict
 
     from firstlight._internal.errors import unknown_name
-    from firstlight.claims import ABSENT, THEMES, all_claims, study_of
+    from firstlight.claims.catalogue import THEMES, all_claims
+    from firstlight.claims.study import ABSENT, study_of
     from firstlight.cli.output import print_json, print_table
 
     if theme is not None and theme not in THEMES:
@@ -62,7 +63,7 @@ def show(id: str) -> None:
     """
     from dataclasses import asdict
 
-    from firstlight.claims import select
+    from firstlight.claims.catalogue import select
     from firstlight.cli.output import print_json
 
     print_json([asdict(claim) for claim in select(id)])
@@ -148,7 +149,7 @@ def page(
     static
         Draw SVG only, without any script.
     """
-    from firstlight._internal.store import Store
+    from firstlight._internal.store.runs import Store
     from firstlight.pages.ledger import recorded_entries, write_ledger
 
     page_file(output)
@@ -216,9 +217,9 @@ def reproduce(
     from firstlight._internal.devices import choose_device, computing_on
     from firstlight._internal.environment import code_commit
     from firstlight._internal.executor import on_cluster
-    from firstlight._internal.store import Store
-    from firstlight.claims import record as write
-    from firstlight.claims import reproduce as judge
+    from firstlight._internal.store.runs import Store
+    from firstlight.claims.ledger import record as write
+    from firstlight.claims.reproduce import reproduce as judge
     from firstlight.claims.reproduce import studies_of, study_figures
     from firstlight.cli.output import print_json, seconds_of
     from firstlight.pages.ledger import write_ledger
@@ -262,7 +263,7 @@ def reproduce(
 
 def _recorded_costs(folder: Path, scale: str, names: Collection[str]) -> dict[str, float]:
     """CPU seconds that all seeds of studies took when they were last recorded; only what a ledger here knows."""
-    from firstlight.claims import THEMES
+    from firstlight.claims.catalogue import THEMES
     from firstlight.claims.ledger import read_entries
 
     recorded = [e for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json") if e.runs]

@@ -31,7 +31,7 @@ def measure_and_keep(what: str, config: dict[str, Any], measure: Callable[[], R]
     """
     from firstlight._internal.errors import FirstlightError
     from firstlight._internal.executor import cpu_seconds
-    from firstlight._internal.store import RunSpec, Store
+    from firstlight._internal.store.runs import RunSpec, Store
     from firstlight._internal.terminal import visible
 
     wall, cpu = time.perf_counter(), cpu_seconds()

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from firstlight._internal.terminal import visible
 
 if TYPE_CHECKING:
-    from firstlight.data import ImageData
+    from firstlight.data.images import ImageData
 
 OutputFile = Annotated[Path, Parameter(name=["--output", "-o"])]
 VERDICT_STYLES = {

@@ -15,7 +15,7 @@ def report(*runs: str, output: Page = Path("report.html"), static: Static = Fals
         Ids of the runs, or how they begin; `firstlight runs list` shows all.
     """
     from firstlight._internal.errors import InvalidInput
-    from firstlight._internal.store import Store
+    from firstlight._internal.store.runs import Store
     from firstlight.cli.stored_pages import runs_page
     from firstlight.pages.page import write_page
 

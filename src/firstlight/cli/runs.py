@@ -40,7 +40,7 @@ def show(id: str) -> None:
         Id of the run, or how it begins.
     """
     from firstlight._internal.result import Result, brief, plain
-    from firstlight._internal.store import Store
+    from firstlight._internal.store.runs import Store
     from firstlight.cli.output import print_json
 
     store = Store()
@@ -77,7 +77,7 @@ def rm(*ids: str) -> None:
         Ids of the runs, or how they begin.
     """
     from firstlight._internal.errors import InvalidInput
-    from firstlight._internal.store import Store
+    from firstlight._internal.store.runs import Store
 
     if not ids:
         raise InvalidInput("Name at least one run. `firstlight runs list` shows all.")

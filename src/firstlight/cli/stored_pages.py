@@ -7,10 +7,14 @@ from typing import Any
 import torch
 
 from firstlight._internal.result import brief, plain
-from firstlight._internal.store import Run
-from firstlight.claims import SCALES, STUDIES, Evidence, Study, all_claims
+from firstlight._internal.store.runs import Run
+from firstlight.claims.catalogue import all_claims
+from firstlight.claims.evidence import Evidence
 from firstlight.claims.ledger import entry_of
-from firstlight.pages.figures import Curve, Figure, curves, heatmap
+from firstlight.claims.study import SCALES, STUDIES, Study
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
 from firstlight.pages.ledger import estimates_text
 from firstlight.pages.page import Page, Panel, Section
 from firstlight.questions.compare.measure import Comparison
@@ -22,9 +26,9 @@ from firstlight.questions.inspect.measure import Inspection
 from firstlight.questions.inspect.page import inspection_page
 from firstlight.questions.kernel.measure import LearnedKernel
 from firstlight.questions.kernel.page import rfm_page
-from firstlight.questions.tour import Tour
 from firstlight.questions.tour.page import tour_page
-from firstlight.training import Trained
+from firstlight.questions.tour.run import Tour
+from firstlight.training.ensemble import Trained
 
 MOST_POINTS = 2000  # of an array that is drawn without knowing what it is
 

@@ -63,11 +63,14 @@ def train(
     from firstlight._internal.errors import InvalidInput
     from firstlight._internal.executor import on_cluster
     from firstlight._internal.files import file_to_write
-    from firstlight._internal.store import Store
+    from firstlight._internal.store.runs import Store
     from firstlight.cli.output import announce_split
-    from firstlight.data import load_splits
-    from firstlight.models import ModelSpec, save_weights
-    from firstlight.training import Recipe, accuracy, train_ensemble, train_once
+    from firstlight.data.catalogue import load_splits
+    from firstlight.models.spec import ModelSpec
+    from firstlight.models.weights import save_weights
+    from firstlight.training.ensemble import train_ensemble, train_once
+    from firstlight.training.loop import accuracy
+    from firstlight.training.recipe import Recipe
 
     if networks < 1:
         raise InvalidInput(f"`networks` must be at least 1; got {networks}.")

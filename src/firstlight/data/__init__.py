@@ -1,8 +1,13 @@
 """Data sets, one file each, and interventions on them."""
 
-from firstlight.data.catalogue import available, describe, fetch, load, load_splits, usual_data_set
-from firstlight.data.conversion import as_images
-from firstlight.data.images import ImageData
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.data.catalogue import available, describe, fetch, load, load_splits, usual_data_set
+    from firstlight.data.conversion import as_images
+    from firstlight.data.images import ImageData
 
 __all__ = [
     "ImageData",
@@ -14,3 +19,5 @@ __all__ = [
     "load_splits",
     "usual_data_set",
 ]
+
+lazy_exports(__name__)

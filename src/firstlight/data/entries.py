@@ -76,7 +76,9 @@ class Subset:
     of: str
 
 
-DATASETS: Registry[DataSet | Subset] = Registry("data set", hint="Run `firstlight data list` for all.")
+DATASETS: Registry[DataSet | Subset] = Registry(
+    "data set", hint="Run `firstlight data list` for all.", package="firstlight.data.sets"
+)
 
 
 def register_dataset(build: Callable[[], DataSet | Subset]) -> Callable[[], DataSet | Subset]:

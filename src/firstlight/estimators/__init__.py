@@ -1,14 +1,16 @@
 """scikit-learn estimators on images."""
 
-# kernels, fixed and learned
-from firstlight.estimators.cntk import CNTKClassifier, CNTKRegressor
-from firstlight.estimators.convrfm import ConvRFMClassifier, ConvRFMRegressor, DeepConvRFMClassifier
-from firstlight.estimators.feature_layers import feature_layers
+from typing import TYPE_CHECKING
 
-# linearised networks
-from firstlight.estimators.linearized import LinearizedClassifier
-from firstlight.estimators.rfm_probe import RFMProbe
-from firstlight.estimators.saving import load_machine, save_machine
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.estimators.cntk import CNTKClassifier, CNTKRegressor
+    from firstlight.estimators.convrfm import ConvRFMClassifier, ConvRFMRegressor, DeepConvRFMClassifier
+    from firstlight.estimators.feature_layers import feature_layers
+    from firstlight.estimators.linearized import LinearizedClassifier
+    from firstlight.estimators.rfm_probe import RFMProbe
+    from firstlight.estimators.saving import load_machine, save_machine
 
 __all__ = [
     "CNTKClassifier",
@@ -22,3 +24,5 @@ __all__ = [
     "load_machine",
     "save_machine",
 ]
+
+lazy_exports(__name__)

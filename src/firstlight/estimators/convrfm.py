@@ -18,15 +18,8 @@ from firstlight.estimators.kernel_machine import (
     no_type_check,
     split,
 )
-from firstlight.kernels import (
-    RIDGES,
-    Round,
-    Rounds,
-    learn_metric,
-    random_filters,
-    ridge_solution,
-    scaled_gram,
-)
+from firstlight.kernels.large import ridge_solution, scaled_gram
+from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "none": lambda x: x}
 

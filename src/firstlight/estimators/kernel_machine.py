@@ -13,7 +13,8 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight._internal.seeds import generator_from
 from firstlight.estimators.image_rows import fitted_images, new_images, one_hot
-from firstlight.kernels import ConvKernel, Kernel, PatchKernel, gram, median_bandwidth
+from firstlight.kernels.gram import gram
+from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, median_bandwidth
 
 F = TypeVar("F", bound=Callable[..., None])
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput
 from firstlight.estimators.convrfm import _RFMClassifier
 from firstlight.estimators.kernel_machine import no_type_check
-from firstlight.kernels import RIDGES
+from firstlight.kernels.rfm import RIDGES
 
 LINEAR_RIDGES = tuple(10.0**power for power in range(-3, 5))
 

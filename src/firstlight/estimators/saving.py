@@ -17,7 +17,7 @@ from firstlight._internal.untrusted_files import guarded, read_json
 from firstlight.estimators.cntk import CNTKClassifier
 from firstlight.estimators.convrfm import ConvRFMClassifier, DeepConvRFMClassifier
 from firstlight.estimators.kernel_machine import KernelClassifier
-from firstlight.kernels import kernel_from
+from firstlight.kernels.kernel import kernel_from
 
 WORDS, NUMBERS = "machine.json", "machine.safetensors"
 TYPES: dict[str, Any] = {t.__name__: t for t in (CNTKClassifier, ConvRFMClassifier, DeepConvRFMClassifier)}

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput, unknown_name
-from firstlight.maths import PatchGeometry
+from firstlight.maths.patches import PatchGeometry
 
 READOUTS = ("flatten", "gap")
 KINDS = ("ntk", "nngp")
@@ -246,7 +246,7 @@ def median_bandwidth(
     2.0
     """
     from firstlight._internal.seeds import generator_from
-    from firstlight.maths import extract_patches
+    from firstlight.maths.patches import extract_patches
 
     if len(images) < 2:
         raise InvalidInput(f"`images` must hold at least 2; got {len(images)}.")

@@ -17,8 +17,8 @@ from firstlight.kernels.average_pooling import Stages, in_lines
 from firstlight.kernels.compiled import patches as patch_lanes
 from firstlight.kernels.compiled.layers import LANES
 from firstlight.kernels.kernel import ConvKernel, Kernel, check_metric
-from firstlight.maths import psd_sqrt
 from firstlight.maths.patches import check_images
+from firstlight.maths.psd import psd_sqrt
 
 ROWS = 32  # images on the first side of a tile
 _ZERO = 1e-24  # squared norms below this share of the largest are rounding of a zero patch

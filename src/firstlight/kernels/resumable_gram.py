@@ -14,7 +14,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.executor import finished_tasks
 from firstlight._internal.files import whole_file
 from firstlight._internal.shapes import Images
-from firstlight._internal.store import RunSpec, Store
+from firstlight._internal.store.runs import RunSpec, Store
 from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import is_regular
 from firstlight._internal.version import __version__

@@ -188,7 +188,7 @@ def random_filters(
     metric: Float[Tensor, "d d"], n: int, *, seed: int, shape: tuple[int, int, int]
 ) -> Float[Tensor, "n c q q"]:
     r"""Filters :math:`Z M^{1/2}` with standard normal Z: covariance M, as a convolution's weight."""
-    from firstlight.maths import psd_sqrt
+    from firstlight.maths.psd import psd_sqrt
 
     noise = torch.randn(n, len(metric), generator=generator_from("filters", seed), dtype=torch.float64)
     return (noise @ psd_sqrt(metric.double())).reshape(n, *shape)

@@ -1,22 +1,27 @@
 """Pure functions on tensors: patches, principal components, correlation, psd matrices."""
 
-from firstlight.maths.correlation import (
-    ChanceBaseline,
-    Interval,
-    bootstrap_interval,
-    correlation_matrix,
-    cosine,
-    fisher_interval,
-    null_spread,
-    pearson,
-    permutation_baseline,
-    ranks,
-    spearman,
-)
-from firstlight.maths.edges import sobel_magnitude
-from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches
-from firstlight.maths.pca import PCA, image_pca, patch_pca, separated_blocks
-from firstlight.maths.psd import psd_pinv, psd_sqrt
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.maths.correlation import (
+        ChanceBaseline,
+        Interval,
+        bootstrap_interval,
+        correlation_matrix,
+        cosine,
+        fisher_interval,
+        null_spread,
+        pearson,
+        permutation_baseline,
+        ranks,
+        spearman,
+    )
+    from firstlight.maths.edges import sobel_magnitude
+    from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches
+    from firstlight.maths.pca import PCA, image_pca, patch_pca, separated_blocks
+    from firstlight.maths.psd import psd_pinv, psd_sqrt
 
 __all__ = [
     "PCA",
@@ -41,3 +46,5 @@ __all__ = [
     "sobel_magnitude",
     "spearman",
 ]
+
+lazy_exports(__name__)

@@ -32,7 +32,13 @@ class Architecture:
         return {name: p.default for name, p in parameters.items() if name not in given}
 
 
-MODELS: Registry[Architecture] = Registry("model")
+FAMILIES = (
+    "alexnet", "cnfa", "compact_vgg", "fully_connected", "image_to_image", "lenet", "linear_cnn", "resnet", "simplenet",
+    "small_cnn", "st_vgg", "two_layer", "vgg",
+)  # fmt: skip
+"""Files of this folder that register architectures."""
+
+MODELS: Registry[Architecture] = Registry("model", package="firstlight.models", modules=FAMILIES)
 
 
 def register_model(name: str, **fixed: Any) -> Callable[[Builder], Builder]:

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from firstlight.claims import ABSENT, THEMES, Claim, Entry, study_of
 from firstlight.claims.atlas import PAPERS, Plate, plates
-from firstlight.claims.ledger import counts, entry_not_run, figure_file, read_entries, versions
+from firstlight.claims.catalogue import THEMES, Claim
+from firstlight.claims.ledger import Entry, counts, entry_not_run, figure_file, read_entries, versions
 from firstlight.claims.scales import contradiction
+from firstlight.claims.study import ABSENT, study_of
 from firstlight.pages.ledger import estimates_text
 from firstlight.pages.page import render_with, write_html
 

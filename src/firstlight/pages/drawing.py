@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from firstlight._internal.tables import csv_text
-from firstlight.pages.figures import Figure, moving_parts, svg
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.svg import moving_parts, svg
 
 N_MOMENTS = 4  # of a figure with a slider, where there is no slider
 

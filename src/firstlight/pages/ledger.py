@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from firstlight._internal.errors import InvalidInput
-from firstlight._internal.store import Store
-from firstlight.claims import ABSENT, STUDIES, THEMES, Entry, all_claims
-from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, read_entries, versions
+from firstlight._internal.store.runs import Store
+from firstlight.claims.catalogue import THEMES, all_claims
+from firstlight.claims.ledger import SUMMARIES, Entry, counts, entry_not_run, read_entries, versions
 from firstlight.claims.reproduce import study_figures
+from firstlight.claims.study import ABSENT, STUDIES
 from firstlight.pages.page import Panel, render_with, write_html
 
 

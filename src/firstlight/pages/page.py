@@ -9,7 +9,7 @@ from typing import Any
 from firstlight._internal.files import whole_file
 from firstlight._internal.version import __version__
 from firstlight.pages.drawing import Drawing
-from firstlight.pages.figures import Figure
+from firstlight.pages.figures.figure import Figure
 from firstlight.pages.formulas import formulas_of
 
 

@@ -12,7 +12,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.kernels import solve_ridge
+from firstlight.kernels.ridge import solve_ridge
 from firstlight.theory.ridge_risk import hermite_modes, hermite_values, ridge_risk
 
 N_MODES = 400

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight.maths import PatchGeometry, extract_patches
+from firstlight.maths.patches import PatchGeometry, extract_patches
 from firstlight.theory import least_squares as ls
 
 

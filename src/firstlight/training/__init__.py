@@ -1,10 +1,15 @@
 """One plain training loop, ensembles and checkpoints."""
 
-from firstlight.training.ensemble import Trained, train_ensemble, train_once
-from firstlight.training.loop import History, accuracy, predictions, targets_of, train, train_on
-from firstlight.training.observers import Observer, Recorder, Snapshots, geometric_steps
-from firstlight.training.recipe import Recipe
-from firstlight.training.together import train_together
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.training.ensemble import Trained, train_ensemble, train_once
+    from firstlight.training.loop import History, accuracy, predictions, targets_of, train, train_on
+    from firstlight.training.observers import Observer, Recorder, Snapshots, geometric_steps
+    from firstlight.training.recipe import Recipe
+    from firstlight.training.together import train_together
 
 __all__ = [
     "History",
@@ -23,3 +28,5 @@ __all__ = [
     "train_once",
     "train_together",
 ]
+
+lazy_exports(__name__)

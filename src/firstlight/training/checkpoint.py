@@ -8,8 +8,7 @@ import torch
 
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.files import whole_file
-from firstlight._internal.store import decode, encode
-from firstlight._internal.store.encoding import apart
+from firstlight._internal.store.encoding import apart, decode, encode
 from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import guarded
 

@@ -13,7 +13,7 @@ from firstlight._internal.devices import CPU, DeviceLike, chosen_device, computi
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
-from firstlight._internal.store import RunSpec, Store
+from firstlight._internal.store.runs import RunSpec, Store
 from firstlight.data.images import ImageData
 from firstlight.training.loop import History, train_on
 from firstlight.training.observers import Observer, Recorder

@@ -14,7 +14,8 @@ from firstlight.claims.quantities import Quantity, average, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
 from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
-from firstlight.pages.figures import Dots, Figure, dots
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
 
 ROTATED = " with rotated gradients"
 BEFORE = " of the initial network"

@@ -12,8 +12,9 @@ from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.maths import cosine
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.maths.correlation import cosine
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.theory.one_step import one_step_filters
 
 

@@ -25,10 +25,11 @@ from firstlight.claims.feature_ansatz.common import (
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import load
-from firstlight.data.synthetic import digits_in_noise
-from firstlight.pages.figures import Figure, heatmap
-from firstlight.training import accuracy
+from firstlight.data.catalogue import load
+from firstlight.data.synthetic.digits import digits_in_noise
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.training.loop import accuracy
 
 DESK_MACHINE = ConvRFM(rounds=1)
 METHODS = ("CNTK", "ConvRFM", "Deep ConvRFM", "network")

@@ -14,8 +14,10 @@ from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.quantities import Quantity, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.kernels import ConvKernel, gram
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.kernels.gram import gram
+from firstlight.kernels.kernel import ConvKernel
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 READOUTS = {"flattened": "flatten", "pooled": "gap"}
 

@@ -23,10 +23,12 @@ from firstlight.claims.feature_ansatz.common import (
 from firstlight.claims.quantities import average, highest, value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import load
-from firstlight.data.synthetic import bars_in_noise, digits_in_noise
-from firstlight.pages.figures import Curve, Figure, curves
-from firstlight.training import accuracy
+from firstlight.data.catalogue import load
+from firstlight.data.synthetic.bars import bars_in_noise
+from firstlight.data.synthetic.digits import digits_in_noise
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.loop import accuracy
 
 DESK_MACHINE = ConvRFM(agop_images=100)
 

@@ -10,8 +10,8 @@ from firstlight.claims.evidence import Measured, by
 from firstlight.claims.quantities import highest, value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.maths import pearson
-from firstlight.measures.first_layer import energy_profile
+from firstlight.maths.correlation import pearson
+from firstlight.measures.first_layer.energy_profile import energy_profile
 
 IDENTITY = NoNull("an algebraic identity: nothing but an error could break it")
 

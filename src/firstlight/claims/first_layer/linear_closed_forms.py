@@ -12,7 +12,8 @@ from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.theory import least_squares as ls
 from firstlight.theory import linear_cnn as theory
 

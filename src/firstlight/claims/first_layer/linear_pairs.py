@@ -12,9 +12,12 @@ from firstlight.claims.first_layer.common import images, within
 from firstlight.claims.quantities import average, share
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
-from firstlight.measures.first_layer import energy_profile
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.maths.correlation import pearson
+from firstlight.maths.patches import PatchGeometry, mean_patches
+from firstlight.maths.pca import patch_pca
+from firstlight.measures.first_layer.energy_profile import energy_profile
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.theory import least_squares as ls
 
 CIFAR_PAIRS = (

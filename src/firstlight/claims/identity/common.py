@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from firstlight._internal.store import Store
+from firstlight._internal.store.runs import Store
 from firstlight.claims.evidence import Measured, Point, Series, by
 from firstlight.claims.quantities import highest
 from firstlight.claims.sweep import SweepStudy

@@ -11,9 +11,9 @@ from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data.synthetic import correlated_images
-from firstlight.maths import cosine
-from firstlight.models import identity_cnn, identity_fcn_linear, identity_fcn_relu
+from firstlight.data.synthetic.correlated import correlated_images
+from firstlight.maths.correlation import cosine
+from firstlight.models.image_to_image import identity_cnn, identity_fcn_linear, identity_fcn_relu
 
 EXACT = NoNull("an identity: nothing but an error could break it")
 

@@ -11,10 +11,12 @@ from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import highest, value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.maths import PatchGeometry, extract_patches
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.maths.patches import PatchGeometry, extract_patches
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.theory import one_convolution as theory
-from firstlight.training import Recipe, train
+from firstlight.training.loop import train
+from firstlight.training.recipe import Recipe
 
 THEOREM = NoNull("a theorem: nothing but an error could break it")
 RATIOS = "error over bound by initial weights"

@@ -11,7 +11,8 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
 from firstlight.theory import one_convolution as theory
-from firstlight.training import Recipe, train
+from firstlight.training.loop import train
+from firstlight.training.recipe import Recipe
 
 THEOREM = NoNull("a theorem: nothing but an error could break it")
 

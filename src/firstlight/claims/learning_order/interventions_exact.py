@@ -13,8 +13,9 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import Amplification, SeparatorLabels, ZCAWhitening
-from firstlight.maths import image_pca
+from firstlight.data.interventions.labels import SeparatorLabels
+from firstlight.data.interventions.principal_components import Amplification, ZCAWhitening
+from firstlight.maths.pca import image_pca
 
 
 @study

@@ -14,9 +14,12 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
 from firstlight.data.images import ImageData
-from firstlight.measures.learning_order import AccessibilityRecorder, history_of, running_constancy
-from firstlight.models import build
-from firstlight.training import Recipe, geometric_steps, train
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder, history_of
+from firstlight.measures.learning_order.constancy import running_constancy
+from firstlight.models.building import build
+from firstlight.training.loop import train
+from firstlight.training.observers import geometric_steps
+from firstlight.training.recipe import Recipe
 
 
 @study

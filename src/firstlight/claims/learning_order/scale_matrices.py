@@ -13,7 +13,7 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
 from firstlight.theory import deep_linear as dl
-from firstlight.training import geometric_steps
+from firstlight.training.observers import geometric_steps
 
 GROWTH_OF_A = value("final deviation of A") - value("initial deviation of A")
 GROWTH_OF_B = value("final deviation of B") - value("initial deviation of B")

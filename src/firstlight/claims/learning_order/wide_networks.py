@@ -11,7 +11,8 @@ from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import at_end, average, value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.theory import deep_linear as dl
 
 DEPTHS = (1, 2, 4)

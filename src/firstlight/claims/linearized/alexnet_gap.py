@@ -18,7 +18,7 @@ from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.quantities import lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.pages.figures import Figure
+from firstlight.pages.figures.figure import Figure
 
 SNAKES = "./snakes"
 """A folder of ten class folders of ImageNet, which the user must bring."""

@@ -13,8 +13,9 @@ from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.models import build, parameter_count
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.models.building import build, parameter_count
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 PUBLISHED = {"LeNet x1": 60e3, "LeNet x60": 216e6, "AlexNet x1": 60e6, "AlexNet x4": 960e6}
 ROWS = 500_000  # ten outputs times the images of CIFAR-10; MNIST has more

@@ -12,8 +12,9 @@ from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.models import build, parameter_count
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.models.building import build, parameter_count
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 ZERO_OR_NOT = Task(n_valid=200, n_test=2000, binary=True)
 DIPS = all_of(

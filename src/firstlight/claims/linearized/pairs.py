@@ -13,12 +13,15 @@ from torch import nn
 from firstlight._internal.errors import Diverged
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
-from firstlight._internal.store import RunSpec, Store
+from firstlight._internal.store.runs import RunSpec, Store
 from firstlight.claims.linearized.solved import Scores, solved
 from firstlight.claims.linearized.tasks import Part, Task, parts_of
-from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_count
+from firstlight.models.building import parameter_count
+from firstlight.models.linearized import LinearizedModel, linearize
 from firstlight.models.linearized_on_fixed_images import TangentFeatures, tangent_features
-from firstlight.training import Recipe, predictions, train
+from firstlight.models.spec import ModelSpec
+from firstlight.training.loop import predictions, train
+from firstlight.training.recipe import Recipe
 
 LOSS = "mse_sum"  # summed over outputs, mean over the batch, as in the gradient formula (E-85)
 MOMENTUM = 0.9

@@ -12,7 +12,7 @@ from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import load
+from firstlight.data.catalogue import load
 from firstlight.measures.layers.activations import activations
 from firstlight.measures.linearized.richness import richness
 

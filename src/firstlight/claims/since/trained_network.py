@@ -7,7 +7,7 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.since.common import DESK, PAPER, SMOKE, NetworkPlan, trained_network
 from firstlight.claims.study import Study, study
-from firstlight.estimators import RFMProbe
+from firstlight.estimators.rfm_probe import RFMProbe
 from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
 from firstlight.measures.first_layer.master_filters import master_filters
 from firstlight.measures.layers.activations import activations

@@ -1,17 +1,22 @@
 """Data sets made from a seed: bars and digits in noise, the frequency task, patterns, images at an angle."""
 
-from firstlight.data.synthetic.bars import bars_in_noise
-from firstlight.data.synthetic.correlated import correlated_images
-from firstlight.data.synthetic.digits import digit_blends, digits_in_noise
-from firstlight.data.synthetic.frequency import (
-    FREQUENCIES,
-    PHASES,
-    frequency_curve,
-    frequency_data,
-    frequency_points,
-    partial_sums,
-)
-from firstlight.data.synthetic.patterns import PATTERNS, pattern, patterns
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.data.synthetic.bars import bars_in_noise
+    from firstlight.data.synthetic.correlated import correlated_images
+    from firstlight.data.synthetic.digits import digit_blends, digits_in_noise
+    from firstlight.data.synthetic.frequency import (
+        FREQUENCIES,
+        PHASES,
+        frequency_curve,
+        frequency_data,
+        frequency_points,
+        partial_sums,
+    )
+    from firstlight.data.synthetic.patterns import PATTERNS, pattern, patterns
 
 __all__ = [
     "FREQUENCIES",
@@ -28,3 +33,5 @@ __all__ = [
     "pattern",
     "patterns",
 ]
+
+lazy_exports(__name__)

@@ -140,7 +140,7 @@ def pair_products(first, second, i, j, out):
 @compiled
 @no_type_check
 def pair_norms(first, second, i, j, out):
-    """Norms of single pairs from squared norms, in the order of :func:`~firstlight.kernels.compiled.layers.pair_values`."""
+    """Norms of single pairs from squared norms, as `compiled.layers.pair_values` wants them."""
     vector_loops()
     for p in range(out.shape[0]):
         own = out[p]

@@ -1,28 +1,33 @@
 """Whether a network copies its input or repeats what it was trained on."""
 
-from firstlight.measures.copy_or_memorise.identity_score import (
-    EdgeScore,
-    IdentityScore,
-    Response,
-    behaviour,
-    edge_score,
-    identity_score,
-    image_outputs,
-    response,
-    similarities,
-)
-from firstlight.measures.copy_or_memorise.layer_images import (
-    LayerImages,
-    SizeResponse,
-    layer_images,
-    size_response,
-)
-from firstlight.measures.layers.layer_probe import (
-    LayerProbe,
-    averaging_votes,
-    class_sums,
-    layer_probe,
-)
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.measures.copy_or_memorise.identity_score import (
+        EdgeScore,
+        IdentityScore,
+        Response,
+        behaviour,
+        edge_score,
+        identity_score,
+        image_outputs,
+        response,
+        similarities,
+    )
+    from firstlight.measures.copy_or_memorise.layer_images import (
+        LayerImages,
+        SizeResponse,
+        layer_images,
+        size_response,
+    )
+    from firstlight.measures.layers.layer_probe import (
+        LayerProbe,
+        averaging_votes,
+        class_sums,
+        layer_probe,
+    )
 
 __all__ = [
     "EdgeScore",
@@ -43,3 +48,5 @@ __all__ = [
     "similarities",
     "size_response",
 ]
+
+lazy_exports(__name__)

@@ -1,32 +1,37 @@
 """Whether a layer's filters point where the network's gradients point."""
 
-from firstlight.measures.feature_ansatz.ansatz import (
-    Ansatz,
-    AnsatzRow,
-    ansatz,
-    ansatz_from,
-)
-from firstlight.measures.feature_ansatz.feature_matrix import (
-    feature_matrix,
-)
-from firstlight.measures.feature_ansatz.filter_faults import (
-    FilterFaults,
-    filter_faults,
-)
-from firstlight.measures.feature_ansatz.layer_maps import (
-    Eigenvectors,
-    LayerMaps,
-    constant_share,
-    layer_maps,
-    patch_operator_map,
-    sobel_map,
-    top_eigenvectors,
-)
-from firstlight.measures.feature_ansatz.patch_gradients import (
-    LayerGradients,
-    PatchAgop,
-    patch_agop,
-)
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.measures.feature_ansatz.ansatz import (
+        Ansatz,
+        AnsatzRow,
+        ansatz,
+        ansatz_from,
+    )
+    from firstlight.measures.feature_ansatz.feature_matrix import (
+        feature_matrix,
+    )
+    from firstlight.measures.feature_ansatz.filter_faults import (
+        FilterFaults,
+        filter_faults,
+    )
+    from firstlight.measures.feature_ansatz.layer_maps import (
+        Eigenvectors,
+        LayerMaps,
+        constant_share,
+        layer_maps,
+        patch_operator_map,
+        sobel_map,
+        top_eigenvectors,
+    )
+    from firstlight.measures.feature_ansatz.patch_gradients import (
+        LayerGradients,
+        PatchAgop,
+        patch_agop,
+    )
 
 __all__ = [
     "Ansatz",
@@ -47,3 +52,5 @@ __all__ = [
     "sobel_map",
     "top_eigenvectors",
 ]
+
+lazy_exports(__name__)

@@ -16,9 +16,11 @@ from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.shapes import Images
-from firstlight.maths import PatchGeometry, extract_patches, pearson, psd_sqrt
+from firstlight.maths.correlation import pearson
 from firstlight.maths.edges import sobel_magnitude
 from firstlight.maths.filter_similarity import Sandwich
+from firstlight.maths.patches import PatchGeometry, extract_patches
+from firstlight.maths.psd import psd_sqrt
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients
 
 Maps = Float[Tensor, "n h w"]

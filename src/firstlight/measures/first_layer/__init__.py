@@ -1,33 +1,38 @@
 """What the first layer learned: its energy along the principal components of the patches."""
 
-from firstlight.measures.first_layer.any_first_layer import profile
-from firstlight.measures.first_layer.consistency import (
-    Agreement,
-    Consistency,
-    agreement,
-    consistency,
-)
-from firstlight.measures.first_layer.energy_profile import (
-    Profile,
-    energy_profile,
-    patch_basis,
-    profile_from,
-    profiles_over_time,
-)
-from firstlight.measures.first_layer.first_convolution import (
-    Convolution,
-    first_convolution,
-)
-from firstlight.measures.first_layer.frequency import (
-    FrequencyReading,
-    band_energy,
-    component_frequencies,
-    filter_frequencies,
-    frequency_reading,
-)
-from firstlight.measures.first_layer.label_correlation import (
-    label_correlation,
-)
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.measures.first_layer.any_first_layer import profile
+    from firstlight.measures.first_layer.consistency import (
+        Agreement,
+        Consistency,
+        agreement,
+        consistency,
+    )
+    from firstlight.measures.first_layer.energy_profile import (
+        Profile,
+        energy_profile,
+        patch_basis,
+        profile_from,
+        profiles_over_time,
+    )
+    from firstlight.measures.first_layer.first_convolution import (
+        Convolution,
+        first_convolution,
+    )
+    from firstlight.measures.first_layer.frequency import (
+        FrequencyReading,
+        band_energy,
+        component_frequencies,
+        filter_frequencies,
+        frequency_reading,
+    )
+    from firstlight.measures.first_layer.label_correlation import (
+        label_correlation,
+    )
 
 __all__ = [
     "Agreement",
@@ -49,3 +54,5 @@ __all__ = [
     "profile_from",
     "profiles_over_time",
 ]
+
+lazy_exports(__name__)

@@ -20,7 +20,7 @@ from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.maths import patch_pca
+from firstlight.maths.pca import patch_pca
 from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile, profile_from
 from firstlight.measures.first_layer.energy_profile import profile as profile_of_images
 from firstlight.measures.first_layer.first_convolution import Convolution

@@ -9,7 +9,7 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
-from firstlight.maths import (
+from firstlight.maths.correlation import (
     ChanceBaseline,
     Interval,
     correlation_matrix,

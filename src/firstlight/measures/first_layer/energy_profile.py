@@ -13,7 +13,8 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.maths import PCA, patch_pca, pearson, separated_blocks
+from firstlight.maths.correlation import pearson
+from firstlight.maths.pca import PCA, patch_pca, separated_blocks
 from firstlight.measures.first_layer.first_convolution import (
     Convolution,
     first_convolution,

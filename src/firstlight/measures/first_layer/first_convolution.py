@@ -14,7 +14,7 @@ from firstlight._internal.autograd.model_state import demand_differentiable, eva
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.shapes import Images
-from firstlight.maths import PatchGeometry
+from firstlight.maths.patches import PatchGeometry
 
 
 @dataclass(frozen=True, kw_only=True)

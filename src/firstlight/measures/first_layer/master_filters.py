@@ -10,7 +10,8 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight._internal.shapes import Images
-from firstlight.maths import PatchGeometry, patch_pca
+from firstlight.maths.patches import PatchGeometry
+from firstlight.maths.pca import patch_pca
 
 N_MASTERS = 6
 N_SUBSPACES = 64

@@ -1,43 +1,48 @@
 """Which examples and which principal components a network learns first."""
 
-from firstlight.measures.learning_order.accessibility import (
-    AccessibilityCallback,
-    AccessibilityHistory,
-    AccessibilityRecorder,
-    RecordAccessibility,
-    history_of,
-)
-from firstlight.measures.learning_order.compact_representation import (
-    CompactRecorder,
-    ComponentConvergence,
-    activation_free_representation,
-    compact_representation,
-    component_convergence,
-)
-from firstlight.measures.learning_order.constancy import (
-    Constancy,
-    OrderCorrelation,
-    binned_correlation,
-    fastest_share,
-    learning_order_constancy,
-    matched,
-    order_correlation,
-    running_constancy,
-    smoothed_correlation,
-)
-from firstlight.measures.learning_order.critical_component import (
-    ComponentClassifier,
-    CriticalComponents,
-    critical_component,
-)
-from firstlight.measures.learning_order.critical_frequency import (
-    critical_frequency,
-)
-from firstlight.measures.learning_order.discriminability import (
-    discriminabilities,
-    discriminability,
-    penultimate_features,
-)
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.measures.learning_order.accessibility import (
+        AccessibilityCallback,
+        AccessibilityHistory,
+        AccessibilityRecorder,
+        RecordAccessibility,
+        history_of,
+    )
+    from firstlight.measures.learning_order.compact_representation import (
+        CompactRecorder,
+        ComponentConvergence,
+        activation_free_representation,
+        compact_representation,
+        component_convergence,
+    )
+    from firstlight.measures.learning_order.constancy import (
+        Constancy,
+        OrderCorrelation,
+        binned_correlation,
+        fastest_share,
+        learning_order_constancy,
+        matched,
+        order_correlation,
+        running_constancy,
+        smoothed_correlation,
+    )
+    from firstlight.measures.learning_order.critical_component import (
+        ComponentClassifier,
+        CriticalComponents,
+        critical_component,
+    )
+    from firstlight.measures.learning_order.critical_frequency import (
+        critical_frequency,
+    )
+    from firstlight.measures.learning_order.discriminability import (
+        discriminabilities,
+        discriminability,
+        penultimate_features,
+    )
 
 __all__ = [
     "AccessibilityCallback",
@@ -67,3 +72,5 @@ __all__ = [
     "running_constancy",
     "smoothed_correlation",
 ]
+
+lazy_exports(__name__)

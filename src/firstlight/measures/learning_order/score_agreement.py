@@ -10,7 +10,7 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight.maths import permutation_baseline, spearman
+from firstlight.maths.correlation import permutation_baseline, spearman
 
 N_PERMUTATIONS = 200
 

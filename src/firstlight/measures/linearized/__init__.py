@@ -1,27 +1,32 @@
 """How far a network moved from its linearisation: tangent kernels and weight changes."""
 
-from firstlight.measures.linearized.exact_solution import (
-    LinearSolution,
-    solve_linearized,
-)
-from firstlight.measures.linearized.tangent_kernel import (
-    jacobian,
-    layer_ntk_grams,
-    ntk_gram,
-)
-from firstlight.measures.linearized.tangent_kernel_summary import (
-    LabelAlignment,
-    NtkChange,
-    NtkSpectrum,
-    effective_rank,
-    label_alignment,
-    ntk_change,
-    ntk_spectrum,
-)
-from firstlight.measures.linearized.weight_change import (
-    LayerChange,
-    layer_changes,
-)
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.measures.linearized.exact_solution import (
+        LinearSolution,
+        solve_linearized,
+    )
+    from firstlight.measures.linearized.tangent_kernel import (
+        jacobian,
+        layer_ntk_grams,
+        ntk_gram,
+    )
+    from firstlight.measures.linearized.tangent_kernel_summary import (
+        LabelAlignment,
+        NtkChange,
+        NtkSpectrum,
+        effective_rank,
+        label_alignment,
+        ntk_change,
+        ntk_spectrum,
+    )
+    from firstlight.measures.linearized.weight_change import (
+        LayerChange,
+        layer_changes,
+    )
 
 __all__ = [
     "LabelAlignment",
@@ -39,3 +44,5 @@ __all__ = [
     "ntk_spectrum",
     "solve_linearized",
 ]
+
+lazy_exports(__name__)

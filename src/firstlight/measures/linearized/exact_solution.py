@@ -11,7 +11,7 @@ from firstlight._internal.devices import in_double, on_cpu, placed
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.shapes import Images
 from firstlight.measures.linearized.tangent_kernel import jacobian, ntk_gram
-from firstlight.models import LinearizedModel, linearize
+from firstlight.models.linearized import LinearizedModel, linearize
 from firstlight.theory.linearized import LinearFit, fit_from_gram, fit_from_jacobian
 
 _BLOCK = 128

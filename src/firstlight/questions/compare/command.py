@@ -96,8 +96,9 @@ def compare(
     """
     from firstlight._internal.devices import choose_device, computing_on
     from firstlight.cli.options import index_or_key, named_values
-    from firstlight.data import load
-    from firstlight.models import expected_scaling, load_model
+    from firstlight.data.catalogue import load
+    from firstlight.models.loading import load_model
+    from firstlight.models.pretrained import expected_scaling
     from firstlight.questions.compare.measure import compare as compared
 
     page_file(output)

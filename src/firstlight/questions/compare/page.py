@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import torch
 
-from firstlight.pages.figures import Curve, Figure, curves
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.compare.measure import ComparedModel, Comparison
 from firstlight.questions.inspect.page_ansatz import count

@@ -78,7 +78,7 @@ def identity(
     from firstlight._internal.devices import choose_device, computing_on
     from firstlight._internal.errors import InvalidInput
     from firstlight._internal.executor import on_cluster
-    from firstlight._internal.store import Store
+    from firstlight._internal.store.runs import Store
     from firstlight.pages.page import write_page
     from firstlight.questions.copy_or_memorise.page import identity_page
     from firstlight.questions.copy_or_memorise.task import IdentityTask

@@ -10,9 +10,11 @@ from torch import Tensor
 from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
-from firstlight.data import ImageData, load, load_splits
-from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
-from firstlight.data.synthetic import digit_blends, patterns
+from firstlight.data.catalogue import load, load_splits
+from firstlight.data.images import ImageData
+from firstlight.data.interventions.normalisation import MNIST_NORMALISATION, ChannelNormalisation
+from firstlight.data.synthetic.digits import digit_blends
+from firstlight.data.synthetic.patterns import patterns
 from firstlight.measures.copy_or_memorise.layer_images import resized
 
 LABELS = {"mnist": ("7", "3", "0")}  # the papers' training digits, in this order

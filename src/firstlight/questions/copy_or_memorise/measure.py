@@ -12,8 +12,8 @@ from firstlight._internal.errors import Diverged, InvalidInput
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import global_seed
-from firstlight.data.synthetic import patterns
-from firstlight.measures.copy_or_memorise import (
+from firstlight.data.synthetic.patterns import patterns
+from firstlight.measures.copy_or_memorise.identity_score import (
     IdentityScore,
     Response,
     behaviour,
@@ -23,7 +23,8 @@ from firstlight.measures.copy_or_memorise import (
     response,
 )
 from firstlight.questions.copy_or_memorise.task import require_finite
-from firstlight.training import Recipe, train
+from firstlight.training.loop import train
+from firstlight.training.recipe import Recipe
 
 DEFAULT_RECIPE = Recipe(
     optimiser="adam", lr=1e-3, loss="mse", batch_size=None, steps=2000, stop_below=1e-3

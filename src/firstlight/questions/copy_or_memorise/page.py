@@ -7,7 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.pages.figures import Curve, Figure, curves, heatmap, picture_grid
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
 

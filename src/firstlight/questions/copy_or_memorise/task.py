@@ -15,9 +15,9 @@ from firstlight._internal.devices import DeviceLike, on_given_device
 from firstlight._internal.errors import Diverged, InvalidInput, unknown_name
 from firstlight._internal.executor import default_jobs, map_tasks
 from firstlight._internal.result import Result
-from firstlight._internal.store import RunSpec, Store
-from firstlight.maths import PatchGeometry, extract_patches
-from firstlight.measures.copy_or_memorise import (
+from firstlight._internal.store.runs import RunSpec, Store
+from firstlight.maths.patches import PatchGeometry, extract_patches
+from firstlight.measures.copy_or_memorise.identity_score import (
     EdgeScore,
     IdentityScore,
     Response,
@@ -27,11 +27,12 @@ from firstlight.measures.copy_or_memorise import (
     image_outputs,
     response,
 )
-from firstlight.models import build
+from firstlight.models.building import build
 from firstlight.models.fourier import with_large_filters_by_fourier
 from firstlight.questions.copy_or_memorise.images import IdentityImages, identity_images
 from firstlight.theory import one_convolution as theory
-from firstlight.training import Recipe, train
+from firstlight.training.loop import train
+from firstlight.training.recipe import Recipe
 
 FAMILIES = {
     "cnn": "identity_cnn",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight._internal.result import Result
-from firstlight._internal.store import Store
-from firstlight.data import fetch
+from firstlight._internal.store.runs import Store
+from firstlight.data.catalogue import fetch
 from firstlight.questions.copy_or_memorise.task import IdentityRun, IdentityTask, run_identity_tasks
 
 

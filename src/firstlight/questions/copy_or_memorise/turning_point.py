@@ -14,8 +14,8 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
-from firstlight._internal.store import Store
-from firstlight.maths import Interval
+from firstlight._internal.store.runs import Store
+from firstlight.maths.correlation import Interval
 from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_task
 
 Factor = Literal["depth", "kernel", "width", "image_size"]

@@ -14,7 +14,7 @@ from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
-from firstlight.maths import mean_patches
+from firstlight.maths.patches import mean_patches
 from firstlight.measures import first_layer
 from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile
 from firstlight.measures.first_layer.first_convolution import inputs_of_first_convolution

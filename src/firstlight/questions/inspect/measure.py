@@ -19,27 +19,24 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz import (
-    Ansatz,
+from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, Ansatz, ansatz_from
+from firstlight.measures.feature_ansatz.filter_faults import FilterFaults, filter_faults
+from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
-    FilterFaults,
-    LayerGradients,
     LayerMaps,
-    PatchAgop,
-    ansatz_from,
-    filter_faults,
     layer_maps,
     top_eigenvectors,
 )
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
-from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL
-from firstlight.measures.first_layer import Profile, profile
-from firstlight.measures.linearized import LayerChange, layer_changes
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop
+from firstlight.measures.first_layer.any_first_layer import profile
+from firstlight.measures.first_layer.energy_profile import Profile
+from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network
 from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
 from firstlight.questions.regime.measure import RegimeResult, regime
-from firstlight.training import accuracy
+from firstlight.training.loop import accuracy
 
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
 FAST_SMALL, FAST_LARGE = 64, 8

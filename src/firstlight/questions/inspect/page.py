@@ -8,11 +8,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.measures.feature_ansatz import FilterFaults
-from firstlight.measures.first_layer import Profile
-from firstlight.measures.linearized import LayerChange
-from firstlight.pages.figures import Curve, Dots, Figure, curves, dots, picture_grid
-from firstlight.pages.figures.pictures import sprite
+from firstlight.measures.feature_ansatz.filter_faults import FilterFaults
+from firstlight.measures.first_layer.energy_profile import Profile
+from firstlight.measures.linearized.weight_change import LayerChange
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.pictures import picture_grid, sprite
 from firstlight.pages.page import Page, Panel, Section
 from firstlight.questions.inspect.measure import Inspection
 from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence, count

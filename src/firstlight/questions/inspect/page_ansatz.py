@@ -7,10 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
-from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
+from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED, Ansatz, AnsatzRow
+from firstlight.measures.feature_ansatz.layer_maps import Eigenvectors, LayerMaps
 from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
-from firstlight.pages.figures import Dots, Figure, dots, picture_grid
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Panel, Section
 from firstlight.questions.inspect.measure import Inspection
 from firstlight.questions.tour.ansatz import AnsatzTour

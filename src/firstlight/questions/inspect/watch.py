@@ -13,12 +13,14 @@ from firstlight._internal.autograd.model_outputs import OutputName
 from firstlight._internal.errors import FirstlightError, InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.maths import pearson
-from firstlight.measures.feature_ansatz import ansatz_from, filter_faults
+from firstlight.maths.correlation import pearson
 from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
-from firstlight.measures.first_layer import Profile, energy_profile, first_convolution, profile
-from firstlight.measures.first_layer.first_convolution import spread_groups
-from firstlight.measures.linearized import effective_rank
+from firstlight.measures.feature_ansatz.ansatz import ansatz_from
+from firstlight.measures.feature_ansatz.filter_faults import filter_faults
+from firstlight.measures.first_layer.any_first_layer import profile
+from firstlight.measures.first_layer.energy_profile import Profile, energy_profile
+from firstlight.measures.first_layer.first_convolution import first_convolution, spread_groups
+from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
 from firstlight.models.kinds import as_network
 from firstlight.questions.inspect.loggers import Send, sender
 

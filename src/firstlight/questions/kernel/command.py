@@ -20,7 +20,7 @@ from firstlight.cli.options import (
 from firstlight.cli.output import announce_split, page_file, wrote
 
 if TYPE_CHECKING:
-    from firstlight.kernels import Round
+    from firstlight.kernels.rfm import Round
 
 app = App(name="rfm", help="Learn the features of a convolutional kernel, and predict with it.")
 
@@ -79,8 +79,9 @@ def rfm(
     from firstlight._internal.errors import InvalidInput
     from firstlight._internal.executor import on_cluster
     from firstlight._internal.progress import screen
-    from firstlight.data import load, load_splits
-    from firstlight.estimators import ConvRFMClassifier, save_machine
+    from firstlight.data.catalogue import load, load_splits
+    from firstlight.estimators.convrfm import ConvRFMClassifier
+    from firstlight.estimators.saving import save_machine
     from firstlight.pages.page import write_page
     from firstlight.questions.kernel.measure import learn_kernel
     from firstlight.questions.kernel.page import rfm_page
@@ -143,8 +144,8 @@ def predict(
     """
     from firstlight._internal.devices import choose_device, computing_on
     from firstlight.cli.output import print_json
-    from firstlight.data import load
-    from firstlight.estimators import load_machine
+    from firstlight.data.catalogue import load
+    from firstlight.estimators.saving import load_machine
 
     place = choose_device(device)
     machine = load_machine(model)

@@ -11,13 +11,16 @@ from torch import Tensor
 
 from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import shuffled_labels
-from firstlight.estimators import ConvRFMClassifier
-from firstlight.kernels import Round
-from firstlight.maths import PatchGeometry, cosine, extract_patches, patch_pca, pearson
+from firstlight.data.interventions.labels import shuffled_labels
+from firstlight.estimators.convrfm import ConvRFMClassifier
+from firstlight.kernels.rfm import Round
+from firstlight.maths.correlation import cosine, pearson
+from firstlight.maths.patches import PatchGeometry, extract_patches
+from firstlight.maths.pca import patch_pca
 from firstlight.models.spec import ModelSpec
 from firstlight.questions.first_layer.measure import explain_profile
-from firstlight.training import Recipe, train_once
+from firstlight.training.ensemble import train_once
+from firstlight.training.recipe import Recipe
 
 EIGENVECTORS = 8
 

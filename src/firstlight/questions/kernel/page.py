@@ -2,8 +2,9 @@
 
 import torch
 
-from firstlight.maths import pearson
-from firstlight.pages.figures import Curve, curves, picture_grid
+from firstlight.maths.correlation import pearson
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.kernel.measure import LearnedKernel
 

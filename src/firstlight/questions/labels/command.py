@@ -11,7 +11,7 @@ from firstlight.cli.options import AS_THEY_ARE, Cluster, Device, FolderOptions, 
 from firstlight.cli.output import page_file, seconds_of, wrote
 
 if TYPE_CHECKING:
-    from firstlight.data import ImageData
+    from firstlight.data.images import ImageData
 
 # what the library calls arguments whose flags have other names
 FLAGS = {"data": "DATA", "source": "DATA", "images": "DATA"}
@@ -101,7 +101,7 @@ def labels(
 
 
 def _images(data: str, split: str, n: int | None, seed: int, folder: FolderOptions) -> "ImageData":
-    from firstlight.data import load
+    from firstlight.data.catalogue import load
     from firstlight.data.label_table import load_label_table
 
     if Path(data).suffix.lower() == ".csv":

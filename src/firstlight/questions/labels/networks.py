@@ -17,14 +17,16 @@ from firstlight._internal.executor import default_jobs, map_tasks
 from firstlight._internal.seeds import global_seed, seed_from
 from firstlight._internal.shapes import Images, Labels
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import ChannelNormalisation
-from firstlight.measures.learning_order import AccessibilityRecorder, penultimate_features
+from firstlight.data.interventions.normalisation import ChannelNormalisation
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder
+from firstlight.measures.learning_order.discriminability import penultimate_features
 from firstlight.measures.learning_order.label_scores import class_scores
-from firstlight.models import available, build
+from firstlight.models.building import available, build
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package
 from firstlight.models.user_code import model_from_code
 from firstlight.models.wrappers import unwrapped
-from firstlight.training import Recipe, train
+from firstlight.training.loop import train
+from firstlight.training.recipe import Recipe
 
 Factory = Callable[[], nn.Module]
 

@@ -18,8 +18,7 @@ from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData
 from firstlight.data.label_table import load_label_table
-from firstlight.maths import ranks
-from firstlight.maths.correlation import Interval
+from firstlight.maths.correlation import Interval, ranks
 from firstlight.questions.order.measure import Shown, shown_images
 
 FEWEST_IMAGES, FEWEST_PER_CLASS = 40, 4

@@ -16,17 +16,17 @@ from firstlight._internal.result import Result
 from firstlight._internal.shapes import Images
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData
-from firstlight.maths import image_pca, ranks
-from firstlight.measures.learning_order import (
-    AccessibilityHistory,
+from firstlight.maths.correlation import ranks
+from firstlight.maths.pca import image_pca
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.measures.learning_order.constancy import (
     Constancy,
     OrderCorrelation,
-    critical_component,
-    discriminabilities,
-    discriminability,
     learning_order_constancy,
     order_correlation,
 )
+from firstlight.measures.learning_order.critical_component import critical_component
+from firstlight.measures.learning_order.discriminability import discriminabilities, discriminability
 
 Features = Tensor | Sequence[Tensor] | None  # a matrix of image x feature, or one for every network
 

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 import torch
 
-from firstlight.pages.figures import Curve, Figure, curves, heatmap, picture_grid
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Panel, Section
 from firstlight.questions.order.measure import OrderReport, Shown
 from firstlight.questions.order.tour_part import OrderTour

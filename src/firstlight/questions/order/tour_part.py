@@ -10,13 +10,15 @@ from torch.nn import functional as F
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight._internal.store import Store
+from firstlight._internal.store.runs import Store
 from firstlight.data.images import ImageData, even_sample
-from firstlight.data.interventions import ChannelNormalisation
-from firstlight.measures.learning_order import RecordAccessibility, history_of, penultimate_features
-from firstlight.models import ModelSpec
+from firstlight.data.interventions.normalisation import ChannelNormalisation
+from firstlight.measures.learning_order.accessibility import RecordAccessibility, history_of
+from firstlight.measures.learning_order.discriminability import penultimate_features
+from firstlight.models.spec import ModelSpec
 from firstlight.questions.order.measure import OrderReport, order_report
-from firstlight.training import Recipe, train_ensemble
+from firstlight.training.ensemble import train_ensemble
+from firstlight.training.recipe import Recipe
 
 SIDE = 16  # larger images are averaged down: the order hardly changes, the time does
 SECONDS_AN_IMAGE = 4e-4  # forward and backward at that size, one core

@@ -17,22 +17,20 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz import ansatz
-from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.measures.linearized import (
+from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, ansatz
+from firstlight.measures.linearized.exact_solution import solve_linearized
+from firstlight.measures.linearized.tangent_kernel import ntk_gram
+from firstlight.measures.linearized.tangent_kernel_summary import (
     LabelAlignment,
-    LayerChange,
     NtkChange,
     label_alignment,
-    layer_changes,
     ntk_change,
-    ntk_gram,
-    solve_linearized,
 )
-from firstlight.models import LinearizedModel, linearize
+from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network
-from firstlight.training import accuracy, predictions
+from firstlight.models.linearized import LinearizedModel, linearize
+from firstlight.training.loop import accuracy, predictions
 
 N_KERNEL = 64
 N_FIT_ROWS = 3000  # images times classes that the exact solve is given

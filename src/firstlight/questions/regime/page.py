@@ -4,7 +4,8 @@ import math
 
 import torch
 
-from firstlight.pages.figures import Dots, Figure, dots
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Answer, Panel, Section
 from firstlight.questions.regime.measure import RegimeResult
 

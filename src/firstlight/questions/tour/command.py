@@ -40,10 +40,11 @@ def tour(
     from firstlight._internal.errors import InvalidInput
     from firstlight._internal.executor import on_cluster
     from firstlight._internal.progress import screen
-    from firstlight.data import load_splits, usual_data_set
+    from firstlight.data.catalogue import load_splits, usual_data_set
     from firstlight.pages.page import write_page
-    from firstlight.questions.tour import PARTS, Tour
     from firstlight.questions.tour.page import DrawnPart, tour_page
+    from firstlight.questions.tour.parts import PARTS
+    from firstlight.questions.tour.run import Tour
     from firstlight.questions.tour.stored import fetch_or_run_tour
 
     if not 0.1 <= minutes <= 600:

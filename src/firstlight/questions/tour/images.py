@@ -7,7 +7,7 @@ from torch import Tensor
 
 from firstlight._internal.result import Result
 from firstlight._internal.shapes import Images
-from firstlight.measures.first_layer import patch_basis
+from firstlight.measures.first_layer.energy_profile import patch_basis
 from firstlight.questions.tour.shared_trainings import Stage
 
 N_SHOWN = 24

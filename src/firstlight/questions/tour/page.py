@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from firstlight._internal.result import Result
-from firstlight.pages.figures import Curve, curves, picture_grid
-from firstlight.pages.figures.pictures import sprite
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.pictures import picture_grid, sprite
 from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.copy_or_memorise.page import identity_answers, identity_sections
 from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
@@ -21,9 +21,10 @@ from firstlight.questions.order.page import order_answers, order_sections
 from firstlight.questions.order.tour_part import OrderTour
 from firstlight.questions.regime.measure import RegimeResult
 from firstlight.questions.regime.page import regime_answers, regime_sections
-from firstlight.questions.tour import PARTS, Tour
 from firstlight.questions.tour.ansatz import AnsatzTour
 from firstlight.questions.tour.images import ImagesTour
+from firstlight.questions.tour.parts import PARTS
+from firstlight.questions.tour.run import Tour
 from firstlight.questions.tour.training import TrainingTour
 
 

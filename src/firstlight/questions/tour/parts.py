@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from firstlight._internal.result import Result
-from firstlight.data import load
-from firstlight.estimators import ConvRFMClassifier
+from firstlight.data.catalogue import load
+from firstlight.estimators.convrfm import ConvRFMClassifier
 from firstlight.questions.copy_or_memorise.tour_part import IdentityTour, run_identity_tour
 from firstlight.questions.first_layer.tour_part import FirstLayerTour, run_first_layer_tour
 from firstlight.questions.kernel.measure import LearnedKernel, learn_kernel

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from firstlight._internal.devices import DeviceLike, on_given_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight._internal.store import Store
+from firstlight._internal.store.runs import Store
 from firstlight.data.images import ImageData
 from firstlight.questions.tour.parts import PARTS
 from firstlight.questions.tour.shared_trainings import Stage

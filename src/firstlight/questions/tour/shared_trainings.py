@@ -5,11 +5,12 @@ from functools import cached_property
 
 from torch import nn
 
-from firstlight._internal.store import Store
+from firstlight._internal.store.runs import Store
 from firstlight.data.images import ImageData
 from firstlight.models.spec import ModelSpec
 from firstlight.questions.first_layer.tour_part import FirstLayerSnapshots
-from firstlight.training import Recipe, Trained, train_ensemble
+from firstlight.training.ensemble import Trained, train_ensemble
+from firstlight.training.recipe import Recipe
 
 SECONDS_A_STEP = 0.05  # small network, batch of 32, one core; only decides how long we train
 

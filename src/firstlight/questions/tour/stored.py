@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from firstlight._internal.devices import DeviceLike, on_given_device
-from firstlight._internal.store import Run, RunSpec, Store
+from firstlight._internal.store.runs import Run, RunSpec, Store
 from firstlight.data.images import ImageData
 from firstlight.questions.tour.parts import PARTS
 from firstlight.questions.tour.run import Tour, run_tour

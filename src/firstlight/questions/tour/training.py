@@ -8,7 +8,7 @@ from torch import Tensor
 
 from firstlight._internal.result import Result
 from firstlight.questions.tour.shared_trainings import Stage
-from firstlight.training import accuracy
+from firstlight.training.loop import accuracy
 
 
 @dataclass(frozen=True, kw_only=True)
