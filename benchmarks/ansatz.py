@@ -39,7 +39,7 @@ def one_backward_per_output(
     model: nn.Module, images: torch.Tensor, chunk: int | None
 ) -> dict[str, list[float]]:
     """Trace and norm of every AGOP; they follow from small matrices, as do the ansatz correlations."""
-    from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+    from firstlight.measures.feature_ansatz import patch_agop
 
     found = {}
     for layer in patch_agop(model, images, layers="convolutions").layers:

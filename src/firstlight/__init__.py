@@ -8,8 +8,7 @@ from firstlight._internal.version import __version__
 if TYPE_CHECKING:
     from firstlight._internal.devices import computing_on
     from firstlight.data import ImageData, load
-    from firstlight.measures.feature_ansatz import ansatz, feature_matrix
-    from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+    from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
     from firstlight.measures.first_layer import profile
     from firstlight.measures.linearized import ntk_gram
     from firstlight.models import build, linearize, load_model, load_weights

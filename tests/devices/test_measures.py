@@ -24,8 +24,7 @@ from firstlight.measures import copy_or_memorise as identity
 from firstlight.measures import layers as since
 from firstlight.measures import learning_order, linearized
 from firstlight.measures.copy_or_memorise import layer_chain as stages
-from firstlight.measures.feature_ansatz import ansatz
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz import ansatz, patch_agop
 from firstlight.measures.first_layer import patch_basis, profile
 from firstlight.models import build
 from firstlight.questions.labels.measure import check_labels

@@ -18,11 +18,11 @@ from firstlight.measures.feature_ansatz import (
     feature_matrix,
     filter_faults,
     layer_maps,
+    patch_agop,
     patch_operator_map,
     sobel_map,
     top_eigenvectors,
 )
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
 from firstlight.measures.linearized import layer_changes
 from reference import patch_agop as reference

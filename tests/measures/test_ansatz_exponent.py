@@ -10,7 +10,7 @@ from torch import nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
 from reference import patch_agop as plain
 from reference import since as reference

@@ -12,7 +12,7 @@ from torch.nn import functional
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from, global_seed
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz import patch_agop
 from reference import patch_agop as reference
 
 TOLERANCE = 1e-10

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.theory.one_step import one_step_filters
 from reference import patch_agop as reference
 

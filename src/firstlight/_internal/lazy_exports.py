@@ -31,7 +31,7 @@ def lazy_exports(package: str) -> None:
 
     def exported(home: str, name: str) -> property:
         def value(_: ModuleType) -> Any:
-            return getattr(import_module(home), name)
+            return import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
 
         # importing the submodule sets it as an attribute of the package, which must not hide the name
         return property(value, lambda _, submodule: None)

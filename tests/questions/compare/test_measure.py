@@ -8,7 +8,7 @@ import torch
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.feature_ansatz.ansatz import TRAINED
 from firstlight.pages.page import render
 from firstlight.questions.compare.measure import compare

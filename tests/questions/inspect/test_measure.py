@@ -13,7 +13,7 @@ import firstlight
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.pages.page import Page, render, write_page

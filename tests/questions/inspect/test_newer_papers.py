@@ -6,7 +6,7 @@ import torch
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
 from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
 from firstlight.questions.inspect.newer_papers import feature_report

@@ -10,8 +10,8 @@ from firstlight.claims.quantities import average, share
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, absent, study
 from firstlight.data.catalogue import load
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, ansatz_from
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
 from firstlight.models.building import build
 from firstlight.models.pretrained import resnet50_imagenet, resnet50_normalised
 from firstlight.pages.figures.dots import Dots, dots

@@ -11,7 +11,7 @@ from firstlight.claims.conditions import all_of, each
 from firstlight.claims.evidence import Measured, Series, by
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
 
 
 @study

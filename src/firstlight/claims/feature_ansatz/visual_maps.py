@@ -8,8 +8,8 @@ from firstlight.claims.feature_ansatz.common import NetworkPlan, trained_network
 from firstlight.claims.quantities import average, lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.layer_maps import layer_maps
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.training.loop import accuracy

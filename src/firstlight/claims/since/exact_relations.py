@@ -12,8 +12,8 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
 from firstlight.measures.feature_ansatz.stationarity import stationarity
 
 DECAY = 0.02

@@ -20,10 +20,9 @@ from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import null_spread, pearson
 from firstlight.maths.filter_similarity import Sandwich, Undefined, rotated
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, TRAINED, ansatz_from
 from firstlight.measures.feature_ansatz.filter_faults import filter_faults
-from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop, patch_agop
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.kinds import as_network

@@ -19,7 +19,6 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, Ansatz, ansatz_from
 from firstlight.measures.feature_ansatz.filter_faults import FilterFaults, filter_faults
 from firstlight.measures.feature_ansatz.layer_maps import (
@@ -28,7 +27,7 @@ from firstlight.measures.feature_ansatz.layer_maps import (
     layer_maps,
     top_eigenvectors,
 )
-from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop, patch_agop
 from firstlight.measures.first_layer.any_first_layer import profile
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes

@@ -14,9 +14,9 @@ from firstlight._internal.errors import FirstlightError, InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import pearson
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import ansatz_from
 from firstlight.measures.feature_ansatz.filter_faults import filter_faults
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
 from firstlight.measures.first_layer.any_first_layer import profile
 from firstlight.measures.first_layer.energy_profile import Profile, energy_profile
 from firstlight.measures.first_layer.first_convolution import first_convolution, spread_groups

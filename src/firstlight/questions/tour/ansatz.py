@@ -7,7 +7,6 @@ from torch import nn
 from firstlight._internal.result import Result
 from firstlight._internal.shapes import Images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz import patch_gradients as patch_agop
 from firstlight.measures.feature_ansatz.ansatz import Ansatz, ansatz_from
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
@@ -15,6 +14,7 @@ from firstlight.measures.feature_ansatz.layer_maps import (
     layer_maps,
     top_eigenvectors,
 )
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
 from firstlight.questions.inspect.measure import N_SHOWN
 from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
 
