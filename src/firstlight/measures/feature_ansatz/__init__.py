@@ -11,6 +11,8 @@ if TYPE_CHECKING:
         ansatz,
         ansatz_from,
     )
+    from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
+    from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
     from firstlight.measures.feature_ansatz.feature_matrix import (
         feature_matrix,
     )
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
         PatchAgop,
         patch_agop,
     )
+    from firstlight.measures.feature_ansatz.stationarity import stationarity
 
 __all__ = [
     "Ansatz",
@@ -42,7 +45,9 @@ __all__ = [
     "LayerMaps",
     "PatchAgop",
     "ansatz",
+    "ansatz_exponent",
     "ansatz_from",
+    "centred_ansatz",
     "constant_share",
     "feature_matrix",
     "filter_faults",
@@ -50,6 +55,7 @@ __all__ = [
     "patch_agop",
     "patch_operator_map",
     "sobel_map",
+    "stationarity",
     "top_eigenvectors",
 ]
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from firstlight.measures.first_layer.label_correlation import (
         label_correlation,
     )
+    from firstlight.measures.first_layer.master_filters import master_filters
 
 __all__ = [
     "Agreement",
@@ -49,6 +50,7 @@ __all__ = [
     "first_convolution",
     "frequency_reading",
     "label_correlation",
+    "master_filters",
     "patch_basis",
     "profile",
     "profile_from",

@@ -1,1 +1,19 @@
-"""What each layer receives and keeps."""
+"""What each layer receives, keeps and separates."""
+
+from typing import TYPE_CHECKING
+
+from firstlight._internal.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from firstlight.measures.layers.activations import activations
+    from firstlight.measures.layers.class_variation import class_variation
+    from firstlight.measures.layers.layer_probe import LayerProbe, layer_probe
+
+__all__ = [
+    "LayerProbe",
+    "activations",
+    "class_variation",
+    "layer_probe",
+]
+
+lazy_exports(__name__)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
         discriminability,
         penultimate_features,
     )
+    from firstlight.measures.learning_order.gaussian_copies import accuracy_by_moments, gaussian_copies
+    from firstlight.measures.learning_order.score_agreement import score_agreement
 
 __all__ = [
     "AccessibilityCallback",
@@ -55,6 +57,7 @@ __all__ = [
     "CriticalComponents",
     "OrderCorrelation",
     "RecordAccessibility",
+    "accuracy_by_moments",
     "activation_free_representation",
     "binned_correlation",
     "compact_representation",
@@ -64,12 +67,14 @@ __all__ = [
     "discriminabilities",
     "discriminability",
     "fastest_share",
+    "gaussian_copies",
     "history_of",
     "learning_order_constancy",
     "matched",
     "order_correlation",
     "penultimate_features",
     "running_constancy",
+    "score_agreement",
     "smoothed_correlation",
 ]
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
         LinearSolution,
         solve_linearized,
     )
+    from firstlight.measures.linearized.richness import richness
     from firstlight.measures.linearized.tangent_kernel import (
         jacobian,
         layer_ntk_grams,
@@ -42,6 +43,7 @@ __all__ = [
     "ntk_change",
     "ntk_gram",
     "ntk_spectrum",
+    "richness",
     "solve_linearized",
 ]
 
