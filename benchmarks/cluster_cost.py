@@ -21,12 +21,12 @@ from dataclasses import dataclass
 import psutil
 import torch
 
-from firstlight.core.parallel import cpu_seconds, map_tasks, on_cluster, single_thread
+from firstlight._internal.executor import cpu_seconds, map_tasks, on_cluster, single_thread
 from firstlight.data import ImageData
 from firstlight.kernels import ConvKernel, RidgePath
-from firstlight.kernels.agop import _Task
-from firstlight.kernels.parts import part_values
-from firstlight.kernels.tiles import Plan
+from firstlight.kernels.gradients import _Task
+from firstlight.kernels.prepared_images import Plan
+from firstlight.kernels.resumable_gram import part_values
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe, train_once
 

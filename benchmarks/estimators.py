@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import firstlight
-from firstlight.core.seeds import generator_from
+from firstlight._internal.seeds import generator_from
 from firstlight.estimators import (
     CNTKClassifier,
     ConvRFMClassifier,

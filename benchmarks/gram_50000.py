@@ -22,11 +22,11 @@ import psutil
 import torch
 from safetensors.torch import load_file, save_file
 
-from firstlight.core.files import whole_file
-from firstlight.core.interrupts import heed_termination
-from firstlight.core.parallel import cpu_seconds, on_cluster, single_thread
+from firstlight._internal.executor import cpu_seconds, on_cluster, single_thread
+from firstlight._internal.files import whole_file
+from firstlight._internal.interrupts import heed_termination
 from firstlight.kernels import ConvKernel, TiledGram, gram
-from firstlight.kernels.parts import part_values
+from firstlight.kernels.resumable_gram import part_values
 
 KERNEL = ConvKernel(depth=2, size=3)
 SIDE, TILE, BLOCK = 8, 512, 256

@@ -15,10 +15,9 @@ from functools import partial
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from firstlight.core.parallel import map_tasks, single_thread
-from firstlight.insights import IdentityTask
-from firstlight.insights.identity_task import _trained, write_limit
+from firstlight._internal.executor import map_tasks, single_thread
 from firstlight.models.fourier import with_large_filters_by_fourier
+from firstlight.questions.copy_or_memorise.task import IdentityTask, _trained, write_limit
 from firstlight.training import Recipe, train
 
 

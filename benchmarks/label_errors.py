@@ -23,10 +23,12 @@ import torch
 from PIL import Image
 
 from firstlight import data
-from firstlight.core.seeds import generator_from
+from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.insights import LabelCheck, check_labels, separation
-from firstlight.insights.label_networks import LabelNetworks, plan_networks
+from firstlight.questions.labels.measure import check_labels
+from firstlight.questions.labels.networks import LabelNetworks, plan_networks
+from firstlight.questions.labels.result import LabelCheck
+from firstlight.questions.order.measure import separation
 from firstlight.training import predictions, train
 
 SCORE = """

@@ -25,10 +25,9 @@ import torch
 from torch.nn import functional as F
 
 from firstlight import data
-from firstlight.core.seeds import generator_from
+from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
-from firstlight.insights import label_suspicion, separation
 from firstlight.maths import image_pca
 from firstlight.measures.learning_order import (
     AccessibilityRecorder,
@@ -39,6 +38,7 @@ from firstlight.measures.learning_order import (
     penultimate_features,
 )
 from firstlight.models import ModelSpec, build
+from firstlight.questions.order.measure import label_suspicion, separation
 from firstlight.training import Recipe, predictions, train_ensemble, train_on
 
 

@@ -16,10 +16,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from firstlight.core.seeds import global_seed
+from firstlight._internal.seeds import global_seed
 from firstlight.data import load
-from firstlight.insights import regime
-from firstlight.measures.since import activations, richness
+from firstlight.measures.layers.activations import activations
+from firstlight.measures.linearized.richness import richness
+from firstlight.questions.regime.measure import regime
 
 RATES = {"lazy": {300.0: 0.03, 100.0: 0.03}, "rich": {0.3: 0.01, 0.1: 0.003}}  # learning rate of each alpha
 STEPS = 400

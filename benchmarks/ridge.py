@@ -13,7 +13,7 @@ import time
 import numpy as np
 import torch
 
-from firstlight.core.errors import Diverged
+from firstlight._internal.errors import Diverged
 from firstlight.data import load
 from firstlight.kernels import RIDGES, CholeskyPath, RidgePath, conjugate_gradients, ridge_residual
 

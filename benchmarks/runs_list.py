@@ -13,9 +13,9 @@ from pathlib import Path
 
 import torch
 
-from firstlight.core.errors import FirstlightError
-from firstlight.store import RunSpec, Store
-from firstlight.store.index import INDEX, listed_runs
+from firstlight._internal.errors import FirstlightError
+from firstlight._internal.store import RunSpec, Store
+from firstlight._internal.store.index import INDEX, listed_runs
 
 
 def write(root: Path, n: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from firstlight.core.environment import processor
+from firstlight._internal.environment import processor
 from firstlight.models import build, linearize, tangent_features
 
 BATCH = 32

@@ -6,8 +6,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 
-from firstlight.core.version import __version__  # noqa: E402
-from firstlight.figures.style import FONT, ROLES  # noqa: E402
+from firstlight._internal.version import __version__  # noqa: E402
+from firstlight.pages.figures.style import FONT, ROLES  # noqa: E402
 
 project = "firstlight"
 author = "The firstlight founders"

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from firstlight import data
-from firstlight.insights import label_suspicion, order_report
 from firstlight.measures.learning_order import AccessibilityRecorder, penultimate_features
+from firstlight.questions.order.measure import label_suspicion, order_report
 
 photos = data.load("photos", split="train", n=600, seed=0)
 x = nn.functional.avg_pool2d(photos.x, 2)

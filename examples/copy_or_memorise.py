@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 from firstlight import data
-from firstlight.insights import IdentityTask, identity_bias, run_identity_task
-from firstlight.measures.identity.layer_images import resized
+from firstlight.measures.copy_or_memorise.layer_images import resized
+from firstlight.questions.copy_or_memorise.measure import identity_bias
+from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_task
 from firstlight.training import Recipe
 
 photos = data.load("photos", split="train", n=8, seed=0).x.mean(1, keepdim=True)

@@ -21,7 +21,7 @@ from torch.nn.utils import parametrizations
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import firstlight
-from firstlight.core.errors import FirstlightError
+from firstlight._internal.errors import FirstlightError
 from firstlight.models.kinds import demand_network
 
 PAGE = Path(__file__).parents[1] / "docs" / "models-and-inputs.md"

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # What computes with matrix products, convolutions and compiled loops, and what promises equal bits. The rest
 # shows, stores or describes numbers; `make test-portable PORTABLE="tests src"` runs all of it.
 SENSITIVE = [
-    "tests/core/test_layout.py", "tests/core/test_parallel.py", "tests/store", "tests/cli/test_rfm.py",
+    "tests/internal/test_memory_layout.py", "tests/internal/test_executor.py", "tests/internal", "tests/questions/kernel/test_command.py",
     "tests/data/test_interventions_pixels.py", "tests/data/test_interventions_labels.py", "tests/training",
     "tests/models/test_linearized.py", "tests/models/test_fourier.py", "tests/maths", "tests/kernels",
     "tests/theory", "tests/theorems", "tests/measures", "tests/estimators",

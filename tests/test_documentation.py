@@ -10,9 +10,9 @@ import pytest
 
 import firstlight
 from api_surface import surface
+from firstlight._internal.registry import Registry
 from firstlight.claims import THEMES, Evidence, all_claims, judge
 from firstlight.cli.main import app
-from firstlight.core.registry import Registry
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

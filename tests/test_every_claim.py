@@ -4,9 +4,9 @@ import pytest
 
 from claims.made_up import expected, judgements, stricter
 from firstlight import claims
+from firstlight._internal.store import Store
 from firstlight.claims.reproduce import run_seeds
 from firstlight.claims.rules import NoNull
-from firstlight.store import Store
 from smoke_numbers import is_close, moved
 
 

@@ -34,7 +34,7 @@ def test_an_example_opens_with_a_title_for_the_gallery(example):
 
 
 def test_the_example_workflow_names_flags_and_findings_that_exist():
-    from firstlight.insights.findings import parsed_condition
+    from firstlight.questions.inspect.findings import parsed_condition
 
     text = (Path(__file__).parents[1] / "examples" / "inspect-model.yml").read_text(encoding="utf-8")
     command = text.split("firstlight inspect ")[1].split(" | tee")[0]

@@ -18,7 +18,7 @@ from firstlight.claims import THEMES, Claim, Entry, select
 from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries, versions
 from firstlight.claims.readings import readings
 from firstlight.claims.scales import contradiction
-from firstlight.report.ledger import estimate_text
+from firstlight.pages.ledger import estimate_text
 
 SHOWN = ("desk", "night")
 """Scales whose numbers stand side by side."""

@@ -3,18 +3,23 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from firstlight.core.version import __version__
+from firstlight._internal.version import __version__
 
 if TYPE_CHECKING:
-    from firstlight.core.devices import computing_on
+    from firstlight._internal.devices import computing_on
     from firstlight.data import ImageData, load
-    from firstlight.insights import Inspection, compare, explain_profile, inspect, regime, watch
     from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
     from firstlight.measures.first_layer import profile
     from firstlight.measures.linearized import ntk_gram
     from firstlight.models import build, linearize, load_model, load_weights
     from firstlight.networks import load_network
-    from firstlight.report import inspection_page, write_page
+    from firstlight.pages.page import write_page
+    from firstlight.questions.compare.measure import compare
+    from firstlight.questions.first_layer.measure import explain_profile
+    from firstlight.questions.inspect.measure import Inspection, inspect
+    from firstlight.questions.inspect.page import inspection_page
+    from firstlight.questions.inspect.watch import watch
+    from firstlight.questions.regime.measure import regime
 
 __all__ = [
     "ImageData",

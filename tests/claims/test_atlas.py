@@ -1,8 +1,8 @@
+from firstlight._internal.store import Store
 from firstlight.claims import all_claims, record, reproduce
 from firstlight.claims.atlas import NOT_DRAWN, PAPERS, places, plates
 from firstlight.claims.reproduce import study_figures
-from firstlight.report.atlas import write_atlas
-from firstlight.store import Store
+from firstlight.pages.atlas import write_atlas
 
 
 def test_every_claim_and_every_figure_has_its_plate():

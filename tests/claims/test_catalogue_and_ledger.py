@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from firstlight import claims
+from firstlight._internal.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem
+from firstlight._internal.store import Store
+from firstlight._internal.version import __version__
 from firstlight.claims import ledger
 from firstlight.claims.quantities import value
 from firstlight.claims.reproduce import reproduce, run_study
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study
 from firstlight.cli import claims as cli
-from firstlight.core.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem
-from firstlight.core.version import __version__
-from firstlight.store import Store
 
 EXACT = "profile.invariance"
 OTHER = "profile.table1.seeds"
@@ -179,5 +179,5 @@ def test_the_command_says_what_recorded_runs_took_and_when_stored_ones_are_of_an
     assert "recorded" not in (first := said())
     assert "another commit" not in first
     assert "CPU seconds when it was recorded" in said()
-    monkeypatch.setattr("firstlight.core.environment.code_commit", lambda: "0" * 12)
+    monkeypatch.setattr("firstlight._internal.environment.code_commit", lambda: "0" * 12)
     assert "the runs behind 1 of 1 claims were stored at another commit" in said()

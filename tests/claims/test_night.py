@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import warm
+from firstlight._internal.executor import cpu_seconds, keeping, map_tasks
+from firstlight._internal.store import Store
 from firstlight.claims import STUDIES
 from firstlight.claims.kept import KeptOutcomes
 from firstlight.claims.reproduce import reproduce, studies_of
-from firstlight.core.parallel import cpu_seconds, keeping, map_tasks
-from firstlight.store import Store
 from limits import COMMAND
 
 NIGHT = {name: STUDIES[name] for name in STUDIES if "night" in STUDIES[name].scales}
@@ -87,7 +87,7 @@ from firstlight.claims.linearized import pairs
 from firstlight.claims.linearized.common import SMOKE
 from firstlight.training import loop
 from dataclasses import asdict
-from firstlight.store import Store
+from firstlight._internal.store import Store
 
 loop.CHECKPOINT_SECONDS = 0.0
 plan = pairs.LongPlan(**{**{f: getattr(SMOKE, f) for f in asdict(SMOKE)}, "rates": (0.01,), "width": 0.25},

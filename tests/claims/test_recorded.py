@@ -9,7 +9,7 @@ import pytest
 from firstlight import claims
 from firstlight.claims.ledger import read_entries
 from firstlight.claims.summary import summary_table
-from firstlight.report.ledger import recorded_entries
+from firstlight.pages.ledger import recorded_entries
 
 ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "docs" / "ledger"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from firstlight.claims import Entry, record
 from firstlight.claims.scales import MOST, contradiction
-from firstlight.report.atlas import atlas_blocks, write_atlas
+from firstlight.pages.atlas import atlas_blocks, write_atlas
 
 DESK = Entry(
     claim="id.fig9.filter_size", theme="identity", statement="Large filters favour the constant.", exact=False,

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight.cli.data import app
-from firstlight.core.errors import DataUnavailable, InvalidInput
 from reference.data_files import write_mnist_like
 
 
@@ -39,7 +39,7 @@ def test_list_shows_pretrained_weights_with_their_source_and_licence(capsys, mon
 
 
 def test_get_finds_pretrained_weights_in_the_cache_and_takes_no_copy_of_them(capsys, tmp_path):
-    from firstlight.core.tensor_files import save_sealed
+    from firstlight._internal.tensor_files import save_sealed
 
     folder = tmp_path / "cache" / "weights"
     folder.mkdir(parents=True)

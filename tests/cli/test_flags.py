@@ -124,7 +124,7 @@ def test_every_command_that_writes_a_page_can_write_it_without_scripts():
 
 def test_arguments_of_the_library_are_called_by_their_flags():
     flags = flags_of(COMMANDS["inspect"])
-    from firstlight.cli.inspect import FLAGS
+    from firstlight.questions.inspect.command import FLAGS
 
     assert set(FLAGS.values()) <= flags
     said = in_flags("`n_images` and `skip_broken`, `output_part`, `photos` and `a b`", flags, FLAGS)

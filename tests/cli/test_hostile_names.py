@@ -12,17 +12,17 @@ import torch
 from PIL import Image
 from torch import nn
 
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.progress import screen
+from firstlight._internal.store import RunSpec, Store
 from firstlight.cli.data import get, info
 from firstlight.cli.output import page_file, print_table
 from firstlight.cli.runs import list_runs, rm
 from firstlight.cli.train import train
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.progress import screen
 from firstlight.data import as_images
-from firstlight.insights import inspect
 from firstlight.kernels import ConvKernel, stored_gram
 from firstlight.measures.linearized import ntk_gram
-from firstlight.store import RunSpec, Store
+from firstlight.questions.inspect.measure import inspect
 from limits import COMMAND
 
 HOSTILE = b"b[bold]x[red]\x1b[31m\xff"

@@ -4,7 +4,7 @@ import threading
 import pytest
 import torch
 
-from firstlight.core.errors import StoreProblem
+from firstlight._internal.errors import StoreProblem
 from firstlight.data import cache as caching
 from firstlight.data.stored import StoredImages
 

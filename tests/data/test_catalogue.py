@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.core.errors import DataUnavailable, InvalidInput, StoreProblem
+from firstlight._internal.errors import DataUnavailable, InvalidInput, StoreProblem
 from firstlight.data import available, describe, fetch, load
 from firstlight.data.cache import read_cache
 from firstlight.data.entries import DATASETS

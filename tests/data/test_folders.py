@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import as_images, load, load_splits
 from firstlight.data.formats import pictures
 from firstlight.data.formats.pictures import Decoding, picture

@@ -7,10 +7,10 @@ import torch
 from PIL import Image
 from scipy.io import savemat
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import load, load_splits
+from firstlight.data.formats.cifar_pickles import pickled_batch
 from firstlight.data.formats.idx import idx_array
-from firstlight.data.formats.pickled import pickled_batch
 from firstlight.data.formats.pictures import picture
 from reference.data_files import (
     tar_of_folder,

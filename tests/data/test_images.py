@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData, even_sample
 
 

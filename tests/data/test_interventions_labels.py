@@ -3,7 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.store import decode, encode
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import (
     PatchProjectionLabels,
@@ -12,7 +13,6 @@ from firstlight.data.interventions import (
     shuffled_labels,
 )
 from firstlight.maths import PatchGeometry, extract_patches, image_pca, patch_pca
-from firstlight.store import decode, encode
 
 
 def pictures(n=80, *, seed=0, n_classes=2):

@@ -3,7 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.store import decode, encode
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import (
     MNIST_NORMALISATION,
@@ -17,7 +18,6 @@ from firstlight.data.interventions import (
     shifted,
 )
 from firstlight.maths import image_pca
-from firstlight.store import decode, encode
 
 FLOAT64 = torch.float64
 

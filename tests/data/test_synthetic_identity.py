@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.interventions import MNIST_NORMALISATION
 from firstlight.data.synthetic import PATTERNS, correlated_images, pattern, patterns
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from firstlight.core.devices import chosen_device
+from firstlight._internal.devices import chosen_device
 
 NAME = "second"
 aten = torch.ops.aten

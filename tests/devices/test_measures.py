@@ -14,18 +14,20 @@ from torch import nn
 
 import firstlight
 from firstlight import insights
-from firstlight.core.devices import device_of
-from firstlight.core.seeds import global_seed
+from firstlight._internal.devices import device_of
+from firstlight._internal.seeds import global_seed
 from firstlight.data import ImageData
 from firstlight.estimators import LinearizedClassifier
-from firstlight.insights.label_check import check_labels
 from firstlight.kernels import ConvKernel, gram, kernel_agop
-from firstlight.kernels.tensors import accelerator, uses_tensors
-from firstlight.measures import identity, learning_order, linearized, since
+from firstlight.kernels.accelerator import accelerator, uses_tensors
+from firstlight.measures import copy_or_memorise as identity
+from firstlight.measures import layers as since
+from firstlight.measures import learning_order, linearized
+from firstlight.measures.copy_or_memorise import layer_chain as stages
 from firstlight.measures.feature_ansatz import ansatz, patch_agop
 from firstlight.measures.first_layer import patch_basis, profile
-from firstlight.measures.identity import stages
 from firstlight.models import build
+from firstlight.questions.labels.measure import check_labels
 
 TIMES = {"seconds", "cost"}  # fields that are never twice the same
 

@@ -6,15 +6,15 @@ from torch import nn
 
 import firstlight
 from devices import second_device
+from firstlight._internal.devices import device_of
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.executor import _SameDevice, default_jobs, map_tasks
+from firstlight._internal.store import RunSpec, Store
+from firstlight._internal.tensor_files import load_tensors
 from firstlight.cli.main import main
-from firstlight.core.devices import device_of
-from firstlight.core.errors import InvalidInput
-from firstlight.core.parallel import _SameDevice, default_jobs, map_tasks
-from firstlight.core.tensor_files import load_tensors
 from firstlight.data import ImageData
 from firstlight.measures.learning_order import AccessibilityRecorder, CompactRecorder, RecordAccessibility
 from firstlight.models import ModelSpec, build, linearize
-from firstlight.store import RunSpec, Store
 from firstlight.training import (
     Recipe,
     Snapshots,
@@ -155,7 +155,7 @@ def test_a_linearised_step_equals_that_of_the_cpu(second, data):
 
 def test_a_network_that_diverges_is_given_back(second, data):
     model = SPEC(0)
-    with pytest.raises(firstlight.core.errors.Diverged):
+    with pytest.raises(firstlight._internal.errors.Diverged):
         train_on(model, data, Recipe(steps=40, lr=1e30), show=False, device="second")
     assert device_of(model).type == "cpu"
 

@@ -6,7 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 from firstlight.estimators import DeepConvRFMClassifier, feature_layers
-from firstlight.measures.since import class_variation
+from firstlight.measures.layers.class_variation import class_variation
 
 
 @pytest.fixture(scope="module")

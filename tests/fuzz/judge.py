@@ -66,7 +66,7 @@ class Outcome:
 
 def judge(case: Case) -> Outcome:
     """Read one case in this process."""
-    from firstlight.core.errors import FirstlightError
+    from firstlight._internal.errors import FirstlightError
 
     folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
     before = _start_measuring()

@@ -21,10 +21,10 @@ import numpy as np
 import torch
 from PIL import Image
 
-from firstlight.core.files import seal_of
+from firstlight._internal.files import seal_of
 from firstlight.data import load
 from firstlight.data.cache import read_cache
-from firstlight.fetching.archives import unpack
+from firstlight.data.fetching.archives import unpack
 from fuzz import originals
 from fuzz.judge import Case
 from fuzz.originals import KINDS, SPEC, digest, field, varint
@@ -538,7 +538,9 @@ def _forged(folder: Path) -> Iterator[Case]:
     """Whoever computes a new checksum still builds nothing foreign, and ends nothing in a traceback."""
     changes: dict[str, dict[str, Any]] = {
         "a foreign type": {"result": {"$result": "os:system", "fields": {"command": "true"}}},
-        "a type that is no result": {"result": {"$result": "firstlight.store.runs:Store", "fields": {}}},
+        "a type that is no result": {
+            "result": {"$result": "firstlight._internal.store.runs:Store", "fields": {}}
+        },
         "a type without a module": {"result": {"$result": "firstlight.", "fields": {}}},
         "a type that is a number": {"result": {"$result": 5, "fields": {}}},
         "fields that are none": {"result": {"$result": "firstlight.training.loop:History", "fields": 5}},

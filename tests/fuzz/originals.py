@@ -26,14 +26,16 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
+from firstlight._internal.store import RunSpec, Store
+from firstlight._internal.store.index import INDEX
 from firstlight.claims import ledger
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
 from firstlight.data import load
 from firstlight.data.cache import read_cache, write_cache
+from firstlight.data.formats.cifar_pickles import pickled_batch
 from firstlight.data.formats.idx import idx_array
 from firstlight.data.formats.mat import mat_reader
-from firstlight.data.formats.pickled import pickled_batch
 from firstlight.data.images import ImageData
 from firstlight.data.sets.gtsrb import read_gtsrb
 from firstlight.data.stored import StoredImages
@@ -41,9 +43,7 @@ from firstlight.estimators import CNTKClassifier, load_machine, save_machine
 from firstlight.kernels import ConvKernel, gram_in_parts
 from firstlight.models import load_weights, save_weights
 from firstlight.models.keras import tfjs_weights
-from firstlight.models.protobuf import onnx_tensors
-from firstlight.store import RunSpec, Store
-from firstlight.store.index import INDEX
+from firstlight.models.onnx.protobuf import onnx_tensors
 from firstlight.training import Recipe, train_on
 
 OURS, CHECKED, BARE = "ours", "checked", "bare"
@@ -321,7 +321,7 @@ SPEC = RunSpec(what="test", config={"lr": 0.1, "sizes": (3, 4)}, data="d")
 def write_run(folder: Path) -> None:
     result = {"x": torch.arange(30.0), "note": "fine", "loss": float("inf")}
     Store(folder).write(SPEC, result, wall_seconds=1.0, cpu_seconds=2.0)
-    (folder / INDEX).unlink()  # of use to lists only; tests/store/test_index.py damages it
+    (folder / INDEX).unlink()  # of use to lists only; tests/internal/test_index.py damages it
 
 
 def read_run(folder: Path) -> list[Any]:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.kernels import ConvKernel, PatchKernel, gram, median_bandwidth
 from firstlight.maths import PatchGeometry
 from reference.convolutional_kernels import kernel_matrix, patch_kernel_matrix

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.core.environment import free_memory
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.environment import free_memory
+from firstlight._internal.errors import InvalidInput
 from firstlight.estimators import CNTKClassifier, ConvRFMClassifier
 from firstlight.kernels import ConvKernel, gram, scaled_gram
 

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.kernels import ConvKernel, gram, kernel_agop, learn_metric
-from firstlight.kernels.spec import kernel_from
+from firstlight.kernels.kernel import kernel_from
 from reference.convolutional_kernels import matrix_with_pooling
 
 EXACT, SINGLE = 1e-10, 2e-6

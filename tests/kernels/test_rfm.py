@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.core.errors import Diverged, InvalidInput
+from firstlight._internal.errors import Diverged, InvalidInput
 from firstlight.data.synthetic import bars_in_noise
 from firstlight.kernels import (
     CholeskyPath,

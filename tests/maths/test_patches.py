@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches
 from reference.patches import naive_patches
 

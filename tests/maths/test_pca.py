@@ -9,11 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.store import decode, encode
 from firstlight.maths import patch_moments as moments_module
 from firstlight.maths.patches import PatchGeometry
 from firstlight.maths.pca import image_pca, patch_pca, separated_blocks
-from firstlight.store import decode, encode
 from reference.patches import naive_covariance, naive_patches
 
 

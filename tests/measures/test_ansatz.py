@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
 from firstlight.maths import PatchGeometry, psd_sqrt
-from firstlight.maths.sandwich import Sandwich, feature_similarity, rotated
+from firstlight.maths.filter_similarity import Sandwich, feature_similarity, rotated
 from firstlight.measures.feature_ansatz import (
     ansatz,
     feature_matrix,

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
 from firstlight.measures.feature_ansatz import patch_agop
-from firstlight.measures.since import ansatz_exponent
+from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
 from reference import patch_agop as plain
 from reference import since as reference
 

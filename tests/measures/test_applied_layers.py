@@ -8,11 +8,11 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
+from firstlight.measures.copy_or_memorise import image_outputs
 from firstlight.measures.feature_ansatz import ansatz, filter_faults, layer_maps, patch_agop
 from firstlight.measures.first_layer import first_convolution, profile
-from firstlight.measures.identity import image_outputs
 from firstlight.measures.learning_order import penultimate_features
 from firstlight.measures.linearized import ntk_gram
 from reference import patch_agop as reference

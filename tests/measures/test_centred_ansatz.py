@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
 from firstlight.measures.feature_ansatz import ansatz
-from firstlight.measures.since import centred_ansatz
+from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
 from reference import since as reference
 
 

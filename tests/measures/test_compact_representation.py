@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.measures.learning_order import (
     CompactRecorder,
     activation_free_representation,

@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
+from firstlight.measures.layers.activations import activations
+from firstlight.measures.layers.class_variation import class_variation
 from firstlight.measures.learning_order import penultimate_features
-from firstlight.measures.since import activations, class_variation, richness
+from firstlight.measures.linearized.richness import richness
 from reference import since as reference
 
 

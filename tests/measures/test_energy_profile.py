@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from firstlight import data, models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.maths import PatchGeometry, extract_patches, patch_pca, pearson
 from firstlight.measures import first_layer
 from firstlight.measures.first_layer import (
@@ -297,7 +297,7 @@ def test_label_correlation_needs_every_class():
 
 def test_resnet50_with_imagenet_weights_prefers_middle_frequencies():
     """The 7x7 stem of a really trained network: far from its start, most energy in middle components."""
-    from firstlight.core.errors import DataUnavailable
+    from firstlight._internal.errors import DataUnavailable
 
     try:
         model = models.resnet50_imagenet()

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import sobel_magnitude
-from firstlight.measures import identity as measures
-from firstlight.measures.identity.layer_images import output_variation, resized, top_singular_image
+from firstlight.measures import copy_or_memorise as measures
+from firstlight.measures.copy_or_memorise.layer_images import output_variation, resized, top_singular_image
 from reference import identity as naive
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from firstlight import models, training
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
 from firstlight.measures.linearized import solve_linearized
 from firstlight.theory.linearized import rate_of, ridge_of_decay
 from reference import linearized as reference

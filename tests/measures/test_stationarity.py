@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
 from firstlight.data.images import ImageData
-from firstlight.measures.since import stationarity
+from firstlight.measures.feature_ansatz.stationarity import stationarity
 from reference import patch_agop as plain
 from reference import since as reference
 

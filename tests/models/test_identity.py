@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
 from reference.keras_layers import batch_norm, convolution
 

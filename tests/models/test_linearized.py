@@ -11,8 +11,8 @@ from torch.func import functional_call, jacrev
 from torch.nn import functional
 
 from firstlight import models, training
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import global_seed
 from reference import linearized as reference
 from reference.drawn_networks import Residual, Twice, networks_and_images
 

@@ -11,7 +11,7 @@ from torch import nn
 
 import firstlight
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models import WeightsMismatch
 from firstlight.models.wrappers import unwrapped
 

@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import firstlight
-from firstlight.core.errors import InvalidInput
-from firstlight.insights import fresh_initial
+from firstlight._internal.errors import InvalidInput
+from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.onnx.network import load_onnx
 from firstlight.models.onnx.operations import operation
 from models_and_inputs import IMAGES, Mixed, PatchTransformer

@@ -9,7 +9,7 @@ from sklearn.datasets import load_sample_image
 from torch.nn import functional
 
 from firstlight import models
-from firstlight.core.errors import DataUnavailable, InvalidInput
+from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight.models import pretrained
 
 CATS = {281, 282, 285}

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import MODELS
 
 SHAPES = {"alexnet": (3, 67, 63)}

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.core.errors import DataUnavailable, InvalidInput
-from firstlight.fetching import packages
-from firstlight.models.protobuf import fields, onnx_tensors
+from firstlight._internal.errors import DataUnavailable, InvalidInput
+from firstlight.data.fetching import packages
+from firstlight.models.onnx.protobuf import fields, onnx_tensors
 from firstlight.models.stems import STEMS, stem_filters
 
 

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.models import build, linearize, tangent
-from firstlight.models.tangent import tangent_features
+from firstlight._internal.errors import InvalidInput
+from firstlight.models import build, linearize
+from firstlight.models import linearized_on_fixed_images as tangent
+from firstlight.models.linearized_on_fixed_images import tangent_features
 from firstlight.training import Recipe, train
 from reference.linearized import jacobian
 

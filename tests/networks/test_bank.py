@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput, StoreProblem
+from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight.data import load
 from firstlight.models import ModelSpec, build, parameter_count
 from firstlight.networks import (

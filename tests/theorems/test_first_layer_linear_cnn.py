@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from firstlight.measures.first_layer import energy_profile
-from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls
+from firstlight.theory import linear_cnn as theory
 from firstlight.training import Recipe, Snapshots, train
 from reference.gradient_descent import iterate
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from firstlight import data
-from firstlight.core.errors import DataUnavailable, InvalidInput
+from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight.maths import PatchGeometry, extract_patches
-from firstlight.theory import identity as theory
 from firstlight.theory import least_squares as ls
+from firstlight.theory import one_convolution as theory
 from firstlight.training import Recipe, train
 from reference.gradient_descent import iterate
 

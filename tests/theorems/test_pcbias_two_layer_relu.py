@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from firstlight import models
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.theory import deep_linear as dl
 from firstlight.theory import two_layer_relu as theory
 from firstlight.training import Recipe, train

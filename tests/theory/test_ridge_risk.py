@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.theory.ridge_risk import hermite_modes, hermite_values, implicit_regulariser, ridge_risk
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from firstlight.core.interrupts import Terminated, heed_termination
-from firstlight.core.seeds import global_seed
+from firstlight._internal.interrupts import Terminated, heed_termination
+from firstlight._internal.seeds import global_seed
+from firstlight._internal.store import Store
 from firstlight.data.images import ImageData
-from firstlight.store import Store
 from firstlight.training import Recipe, Snapshots, loop, train_once
 
 RARELY = len(sys.argv) > 4

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import generator_from
 from firstlight.training import Recipe, train
 from firstlight.training.augmentation import augmented
 

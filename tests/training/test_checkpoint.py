@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.parallel import map_tasks
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.executor import map_tasks
+from firstlight._internal.seeds import global_seed
 from firstlight.data.images import ImageData
 from firstlight.training import Recipe, train_on
 from firstlight.training.checkpoint import (

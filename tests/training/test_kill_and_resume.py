@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import warm
-from firstlight.core.tensor_files import load_sealed
+from firstlight._internal.tensor_files import load_sealed
 from limits import COMMAND
 
 SCRIPT = Path(__file__).with_name("killable.py")

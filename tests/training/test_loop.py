@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from firstlight.core.errors import Diverged, InvalidInput, StoreProblem
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import Diverged, InvalidInput, StoreProblem
+from firstlight._internal.seeds import global_seed
 from firstlight.data.images import ImageData
 from firstlight.training import Recipe, Snapshots, accuracy, predictions, train, train_ensemble, train_on
 from firstlight.training.recipe import OPTIMISERS

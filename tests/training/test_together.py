@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from firstlight import models
-from firstlight.core.errors import Diverged, InvalidInput
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.seeds import generator_from
 from firstlight.training import Recipe, train, train_together
 
 

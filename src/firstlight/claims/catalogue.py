@@ -5,7 +5,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from firstlight.core.errors import unknown_name
+from firstlight._internal.errors import unknown_name
 
 THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "since")
 """The themes of the five papers and that of later ones, which are folders of ``claims/`` and of ``measures/``."""

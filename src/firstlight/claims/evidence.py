@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.stats import t as student
 from torch import Tensor
 
-from firstlight.core.result import Result
+from firstlight._internal.result import Result
 
 Point = int | float | str
 LEVEL = 0.95

@@ -8,15 +8,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from firstlight._internal.errors import StoreProblem
+from firstlight._internal.files import whole_file
+from firstlight._internal.store.runs import Run
+from firstlight._internal.untrusted_files import read_json
 from firstlight.claims.catalogue import Claim
 from firstlight.claims.evidence import Estimate, Evidence
 from firstlight.claims.rules import BEYOND, NO_NULL, NOT_BEYOND, NOT_RUN, REPRODUCED, VERDICTS, NoNull, judge
 from firstlight.claims.study import Study
-from firstlight.core.errors import StoreProblem
-from firstlight.core.files import whole_file
-from firstlight.core.foreign import read_json
-from firstlight.figures import Figure, svg
-from firstlight.store import Run
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.svg import svg
 
 
 @dataclass(frozen=True, kw_only=True)

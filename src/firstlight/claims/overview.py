@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable
 
 from firstlight.claims.evidence import Estimate, Evidence
-from firstlight.figures import Dots, Figure, dots
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
 
 WIDEST = 1e3  # intervals of a single seed are infinite; figures leave them out
 

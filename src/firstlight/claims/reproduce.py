@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from firstlight._internal.devices import DeviceLike, on_given_device
+from firstlight._internal.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem, unknown_name
+from firstlight._internal.executor import keeping
+from firstlight._internal.store.runs import Run, RunSpec, Store
 from firstlight.claims.catalogue import Claim, all_claims, select
 from firstlight.claims.evidence import Evidence
 from firstlight.claims.kept import KeptOutcomes
 from firstlight.claims.ledger import Entry, entry_not_run, entry_of
 from firstlight.claims.rules import INCONCLUSIVE, judge
 from firstlight.claims.study import ABSENT, SCALES, Study, study_of
-from firstlight.core.devices import DeviceLike, on_given_device
-from firstlight.core.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem, unknown_name
-from firstlight.core.parallel import keeping
-from firstlight.figures import Figure
-from firstlight.store import Run, RunSpec, Store
+from firstlight.pages.figures.figure import Figure
 
 Listener = Callable[[str, int, int], None]
 LONG = ("night", "paper")

@@ -5,13 +5,13 @@ import inspect
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
+from firstlight._internal.errors import unknown_name
+from firstlight._internal.registry import Registry
 from firstlight.claims.catalogue import all_claims
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.overview import overview
 from firstlight.claims.rules import Rule
-from firstlight.core.errors import unknown_name
-from firstlight.core.registry import Registry
-from firstlight.figures import Figure
+from firstlight.pages.figures.figure import Figure
 
 SCALES = ("smoke", "desk", "night", "paper")
 """From seconds to the published setting."""

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from firstlight.claims.evidence import Evidence, Measured, Point, by
 from firstlight.claims.study import Study
-from firstlight.figures import Curve, Figure, curves
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 
 class SweepStudy(Study):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from firstlight.cli.arguments import Cluster, Device
+from firstlight.cli.options import Cluster, Device
 from firstlight.cli.output import OutputFile, page_file
 
 if TYPE_CHECKING:
-    from firstlight.claims import Entry
+    from firstlight.claims.ledger import Entry
 
 app = App(name="claims", help="The checkable statements of the five papers.")
 
@@ -28,9 +28,10 @@ def list_claims(*, theme: str | None = None, json: bool = False) -> None:
     """
     from dataclasses import asdict
 
-    from firstlight.claims import ABSENT, THEMES, all_claims, study_of
+    from firstlight._internal.errors import unknown_name
+    from firstlight.claims.catalogue import THEMES, all_claims
+    from firstlight.claims.study import ABSENT, study_of
     from firstlight.cli.output import print_json, print_table
-    from firstlight.core.errors import unknown_name
 
     if theme is not None and theme not in THEMES:
         raise unknown_name("theme", theme, THEMES)
@@ -62,7 +63,7 @@ def show(id: str) -> None:
     """
     from dataclasses import asdict
 
-    from firstlight.claims import select
+    from firstlight.claims.catalogue import select
     from firstlight.cli.output import print_json
 
     print_json([asdict(claim) for claim in select(id)])
@@ -80,7 +81,7 @@ def summary(folder: Path = Path("docs/ledger"), *, scale: str = "desk") -> None:
         Scale of the ledger: smoke, desk, night or paper.
     """
     from firstlight.claims.summary import summary_table
-    from firstlight.report.ledger import recorded_entries
+    from firstlight.pages.ledger import recorded_entries
 
     print(summary_table(recorded_entries(folder, scale=scale)))
 
@@ -104,10 +105,10 @@ def agree(
     """
     from dataclasses import asdict
 
+    from firstlight._internal.errors import InvalidInput
     from firstlight.claims.agreement import LEVEL, agreement
     from firstlight.cli.output import print_json, print_table
-    from firstlight.core.errors import InvalidInput
-    from firstlight.report.ledger import recorded_entries
+    from firstlight.pages.ledger import recorded_entries
 
     result = agreement(recorded_entries(recorded, scale=scale), recorded_entries(folder, scale=scale))
     if not result.n_claims:
@@ -148,8 +149,8 @@ def page(
     static
         Draw SVG only, without any script.
     """
-    from firstlight.report.ledger import recorded_entries, write_ledger
-    from firstlight.store import Store
+    from firstlight._internal.store.runs import Store
+    from firstlight.pages.ledger import recorded_entries, write_ledger
 
     page_file(output)
     path = write_ledger(recorded_entries(folder, scale=scale), output, store=Store(), static=static)
@@ -166,7 +167,7 @@ def atlas(folder: Path = Path("docs/ledger"), *, output: OutputFile = Path("atla
     output
         Page to write.
     """
-    from firstlight.report.atlas import write_atlas
+    from firstlight.pages.atlas import write_atlas
 
     page_file(output)
     path = write_atlas(folder, output)
@@ -213,15 +214,15 @@ def reproduce(
     import sys
     from dataclasses import asdict
 
-    from firstlight.claims import record as write
-    from firstlight.claims import reproduce as judge
+    from firstlight._internal.devices import choose_device, computing_on
+    from firstlight._internal.environment import code_commit
+    from firstlight._internal.executor import on_cluster
+    from firstlight._internal.store.runs import Store
+    from firstlight.claims.ledger import record as write
+    from firstlight.claims.reproduce import reproduce as judge
     from firstlight.claims.reproduce import studies_of, study_figures
     from firstlight.cli.output import print_json, seconds_of
-    from firstlight.core.devices import choose_device, computing_on
-    from firstlight.core.environment import code_commit
-    from firstlight.core.parallel import on_cluster
-    from firstlight.report.ledger import write_ledger
-    from firstlight.store import Store
+    from firstlight.pages.ledger import write_ledger
 
     page_file(output)
     allowed, place = seconds_of(budget), choose_device(device)
@@ -262,7 +263,7 @@ def reproduce(
 
 def _recorded_costs(folder: Path, scale: str, names: Collection[str]) -> dict[str, float]:
     """CPU seconds that all seeds of studies took when they were last recorded; only what a ledger here knows."""
-    from firstlight.claims import THEMES
+    from firstlight.claims.catalogue import THEMES
     from firstlight.claims.ledger import read_entries
 
     recorded = [e for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json") if e.runs]
@@ -272,7 +273,7 @@ def _recorded_costs(folder: Path, scale: str, names: Collection[str]) -> dict[st
 def _print_ledger(entries: "list[Entry]", scale: str) -> None:
     from firstlight.claims.ledger import counts
     from firstlight.cli.output import print_table
-    from firstlight.report.ledger import estimates_text
+    from firstlight.pages.ledger import estimates_text
 
     rows = [
         (

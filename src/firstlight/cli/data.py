@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from firstlight.cli.arguments import AS_THEY_ARE, DataName, FolderOptions, Source
+from firstlight.cli.options import AS_THEY_ARE, DataName, FolderOptions, Source
 
 if TYPE_CHECKING:
     from firstlight.data.entries import DataSet
@@ -20,8 +20,8 @@ def list_() -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from firstlight.data import available, describe
     from firstlight.data.cache import cache_folder
+    from firstlight.data.catalogue import available, describe
     from firstlight.data.entries import DATASETS
     from firstlight.models.fetched import fetched_weights
 
@@ -59,10 +59,10 @@ def get(name: str, *, source: Source = None) -> None:
     name
         Name of the data set or of the weights, as in `firstlight data list`.
     """
-    from firstlight.core.errors import InvalidInput
-    from firstlight.core.foreign import guarded
-    from firstlight.data import describe, fetch
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.untrusted_files import guarded
     from firstlight.data.cache import manifest
+    from firstlight.data.catalogue import describe, fetch
     from firstlight.models.fetched import fetch_weights, fetched_weights
 
     if name in fetched_weights():
@@ -97,9 +97,9 @@ def info(
     from rich.table import Table
     from rich.text import Text
 
-    from firstlight.core.foreign import guarded
-    from firstlight.core.terminal import visible
-    from firstlight.data import load
+    from firstlight._internal.terminal import visible
+    from firstlight._internal.untrusted_files import guarded
+    from firstlight.data.catalogue import load
 
     with guarded(source, f"a copy of {name}") if source else nullcontext():
         data = load(name, split, source=source, **folder.options)
@@ -129,8 +129,8 @@ def rm(name: str) -> None:
     name
         Name of the data set, as in `firstlight data list`.
     """
-    from firstlight.data import describe
     from firstlight.data.cache import remove_cached
+    from firstlight.data.catalogue import describe
 
     entry = describe(name)
     print(f"Removed {entry.name}." if remove_cached(entry.name) else f"{entry.name} was not in the cache.")

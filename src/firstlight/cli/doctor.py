@@ -1,6 +1,6 @@
 """`firstlight doctor`: what is installed, and what is missing."""
 
-from firstlight.cli.arguments import AsJson
+from firstlight.cli.options import AsJson
 
 
 def doctor(*, json: AsJson = False) -> None:
@@ -8,8 +8,8 @@ def doctor(*, json: AsJson = False) -> None:
     import os
     import shutil
 
+    from firstlight._internal.environment import environment, user_folder
     from firstlight.cli.output import print_json, print_table
-    from firstlight.core.environment import environment, user_folder
 
     facts: dict[str, str] = {name: str(value) for name, value in environment().items()}
     facts["memory"] = _memory()
@@ -43,7 +43,7 @@ def _memory() -> str:
 def _accelerator() -> str:
     import torch
 
-    from firstlight.core.devices import choose_device
+    from firstlight._internal.devices import choose_device
 
     device = choose_device("auto")
     if device.type == "cpu":
@@ -52,7 +52,7 @@ def _accelerator() -> str:
 
 
 def _cached() -> list[str]:
-    from firstlight.core.environment import user_folder
+    from firstlight._internal.environment import user_folder
 
     root = user_folder("FIRSTLIGHT_DATA", leaf="data")
     return sorted(p.name for p in root.iterdir() if p.is_dir()) if root.is_dir() else []

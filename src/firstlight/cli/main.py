@@ -9,11 +9,11 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from firstlight.core.errors import FirstlightError
-from firstlight.core.files import clear_disk_errors
-from firstlight.core.interrupts import Terminated, heed_termination
-from firstlight.core.terminal import visible
-from firstlight.core.version import __version__
+from firstlight._internal.errors import FirstlightError
+from firstlight._internal.files import clear_disk_errors
+from firstlight._internal.interrupts import Terminated, heed_termination
+from firstlight._internal.terminal import visible
+from firstlight._internal.version import __version__
 
 app = App(
     name="firstlight",

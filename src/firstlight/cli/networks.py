@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from firstlight.cli.arguments import Switch
+from firstlight.cli.options import Switch
 
 app = App(name="networks", help="List, train and check the networks of the bank.")
 
@@ -19,7 +19,8 @@ def list_networks(*, json: Switch = False) -> None:
         Print the cards as JSON.
     """
     from firstlight.cli.output import print_json, print_table
-    from firstlight.networks import KINDS, load_network, network_names
+    from firstlight.networks.bank import load_network, network_names
+    from firstlight.networks.definitions import KINDS
 
     networks = [load_network(name) for name in network_names()]
     if json:
@@ -63,8 +64,9 @@ def train(name: str, *, again: Switch = False) -> None:
     again
         Replace a network of this name that is in the bank already.
     """
-    from firstlight.networks import definition, train_network
     from firstlight.networks.bank import bank_folders
+    from firstlight.networks.definitions import definition
+    from firstlight.networks.training import train_network
 
     kind, _ = definition(name.removeprefix("networks:"))
     print(f"This takes about {kind.cpu_hours:.1f} CPU hours on one core. Ctrl-C keeps what is done.")
@@ -91,7 +93,7 @@ def check(name: str, *, steps: int = 30, whole: Annotated[bool, Parameter(negati
     whole
         Train all of it again, which takes as long as the card says.
     """
-    from firstlight.networks import check_network
+    from firstlight.networks.training import check_network
 
     result = check_network(name, steps=steps, whole=whole)
     for fault in result.faults:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from firstlight.core.terminal import visible
+from firstlight._internal.terminal import visible
 
 if TYPE_CHECKING:
-    from firstlight.data import ImageData
+    from firstlight.data.images import ImageData
 
 OutputFile = Annotated[Path, Parameter(name=["--output", "-o"])]
 VERDICT_STYLES = {
@@ -65,8 +65,8 @@ def _print_plain(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
 
 def page_file(output: Path, *, flag: str = "--output") -> None:
     """Refuse a path at which no file can be written, before anything is computed."""
-    from firstlight.core.errors import InvalidInput
-    from firstlight.core.files import file_to_write
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.files import file_to_write
 
     if output.is_dir() or not output.absolute().parent.is_dir():
         raise InvalidInput(f"{flag} must name a file in a folder that exists; got {output}.")
@@ -148,7 +148,7 @@ def seconds_of(text: str) -> float:
     >>> seconds_of("30m"), seconds_of("1.5h"), seconds_of("90")
     (1800.0, 5400.0, 90.0)
     """
-    from firstlight.core.errors import InvalidInput
+    from firstlight._internal.errors import InvalidInput
 
     units = {"s": 1.0, "m": 60.0, "h": 3600.0}
     number, unit = (text[:-1], text[-1]) if text[-1:] in units else (text, "s")

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from firstlight.cli.arguments import Page, Static
+from firstlight.cli.options import Page, Static
 from firstlight.cli.output import page_file, wrote
 
 
@@ -14,9 +14,10 @@ def report(*runs: str, output: Page = Path("report.html"), static: Static = Fals
     runs
         Ids of the runs, or how they begin; `firstlight runs list` shows all.
     """
-    from firstlight.core.errors import InvalidInput
-    from firstlight.report import runs_page, write_page
-    from firstlight.store import Store
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.store.runs import Store
+    from firstlight.cli.stored_pages import runs_page
+    from firstlight.pages.page import write_page
 
     if not runs:
         raise InvalidInput("Name at least one run. `firstlight runs list` shows all.")

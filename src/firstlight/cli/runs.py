@@ -2,7 +2,7 @@
 
 from cyclopts import App
 
-from firstlight.cli.arguments import AsJson
+from firstlight.cli.options import AsJson
 
 app = App(name="runs", help="List, show and remove stored runs.")
 
@@ -10,9 +10,9 @@ app = App(name="runs", help="List, show and remove stored runs.")
 @app.command(name="list")
 def list_runs(*, json: AsJson = False) -> None:
     """List all stored runs, newest first; damaged ones are marked."""
+    from firstlight._internal.environment import user_folder
+    from firstlight._internal.store.index import listed_runs
     from firstlight.cli.output import print_json, print_table
-    from firstlight.core.environment import user_folder
-    from firstlight.store.index import listed_runs
 
     root = user_folder("FIRSTLIGHT_RUNS", leaf="runs")
     rows = [
@@ -39,9 +39,9 @@ def show(id: str) -> None:
     id
         Id of the run, or how it begins.
     """
+    from firstlight._internal.result import Result, brief, plain
+    from firstlight._internal.store.runs import Store
     from firstlight.cli.output import print_json
-    from firstlight.core.result import Result, brief, plain
-    from firstlight.store import Store
 
     store = Store()
     run = store.load(store.find(id))
@@ -76,8 +76,8 @@ def rm(*ids: str) -> None:
     ids
         Ids of the runs, or how they begin.
     """
-    from firstlight.core.errors import InvalidInput
-    from firstlight.store import Store
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.store.runs import Store
 
     if not ids:
         raise InvalidInput("Name at least one run. `firstlight runs list` shows all.")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from firstlight.cli.arguments import AS_THEY_ARE, Cluster, DataName, Device, FolderOptions, Seed
+from firstlight.cli.options import AS_THEY_ARE, Cluster, DataName, Device, FolderOptions, Seed
 
 FLAGS = {"name": "--arch"}
 
@@ -59,15 +59,18 @@ def train(
     save_initial
         File to write the weights before training to, for `firstlight inspect --initial`.
     """
+    from firstlight._internal.devices import choose_device, computing_on
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.executor import on_cluster
+    from firstlight._internal.files import file_to_write
+    from firstlight._internal.store.runs import Store
     from firstlight.cli.output import announce_split
-    from firstlight.core.devices import choose_device, computing_on
-    from firstlight.core.errors import InvalidInput
-    from firstlight.core.files import file_to_write
-    from firstlight.core.parallel import on_cluster
-    from firstlight.data import load_splits
-    from firstlight.models import ModelSpec, save_weights
-    from firstlight.store import Store
-    from firstlight.training import Recipe, accuracy, train_ensemble, train_once
+    from firstlight.data.catalogue import load_splits
+    from firstlight.models.spec import ModelSpec
+    from firstlight.models.weights import save_weights
+    from firstlight.training.ensemble import train_ensemble, train_once
+    from firstlight.training.loop import accuracy
+    from firstlight.training.recipe import Recipe
 
     if networks < 1:
         raise InvalidInput(f"`networks` must be at least 1; got {networks}.")

@@ -10,11 +10,19 @@ from typing import Any
 
 import torch
 
-from firstlight.core.environment import user_folder
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import clear_disk_errors, flush, locked, seal_of, sha256_of, sweep, whole_folder
-from firstlight.core.foreign import is_regular, read_json
-from firstlight.core.tensor_files import load_tensors, save_tensors
+from firstlight._internal.environment import user_folder
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.files import (
+    clear_disk_errors,
+    flush,
+    locked,
+    seal_of,
+    sha256_of,
+    sweep,
+    whole_folder,
+)
+from firstlight._internal.tensor_files import load_tensors, save_tensors
+from firstlight._internal.untrusted_files import is_regular, read_json
 from firstlight.data.stored import StoredImages
 
 MANIFEST = "manifest.json"

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstlight.core.errors import DataUnavailable, InvalidInput
-from firstlight.core.foreign import guarded
+from firstlight._internal.errors import DataUnavailable, InvalidInput
+from firstlight._internal.untrusted_files import guarded
 from firstlight.data import sets
 from firstlight.data.cache import read_cache
-from firstlight.data.copies import Part, opened_copy
 from firstlight.data.entries import DATASETS, SPLITS, DataSet, Subset
 from firstlight.data.fetched import ensure_cached
 from firstlight.data.formats.folder import PictureFiles
 from firstlight.data.formats.pictures import AS_THEY_ARE, Decoding
 from firstlight.data.images import ImageData, even_sample
 from firstlight.data.splitting import held_out
+from firstlight.data.user_copies import Part, opened_copy
 
 assert sets.__all__, "importing the sets fills the registry"
 

@@ -13,8 +13,8 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import generator_from
 from firstlight.data.catalogue import load
 from firstlight.data.formats.pictures import AS_THEY_ARE, BrokenPicture, Decoding, picture, prepared
 from firstlight.data.images import ImageData, even_sample

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from firstlight.core.registry import Registry
+from firstlight._internal.registry import Registry
 from firstlight.data.stored import Splits
 
 Reader: TypeAlias = Callable[[Path], Splits | None]

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.core.seeds import generator_from
-from firstlight.core.shapes import Images, Labels
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight._internal.seeds import generator_from
+from firstlight._internal.shapes import Images, Labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)

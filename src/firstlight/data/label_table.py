@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import demand_regular, guarded
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.untrusted_files import demand_regular, guarded
 from firstlight.data.conversion import as_images
 from firstlight.data.images import ImageData
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int64, UInt8
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData, members_of
 
 

@@ -4,9 +4,14 @@ from typing import Any
 
 from torch import Tensor
 
-from firstlight.core.layout import canonical
-from firstlight.estimators.machine import KernelClassifier, KernelMachine, KernelRegressor, no_type_check
-from firstlight.kernels import ridge_solution, scaled_gram
+from firstlight._internal.memory_layout import canonical
+from firstlight.estimators.kernel_machine import (
+    KernelClassifier,
+    KernelMachine,
+    KernelRegressor,
+    no_type_check,
+)
+from firstlight.kernels.large import ridge_solution, scaled_gram
 
 
 class _FixedKernel(KernelMachine):

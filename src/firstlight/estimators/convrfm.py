@@ -8,25 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.core.layout import canonical
-from firstlight.estimators.images import new_images, one_hot
-from firstlight.estimators.machine import (
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight._internal.memory_layout import canonical
+from firstlight.estimators.image_rows import new_images, one_hot
+from firstlight.estimators.kernel_machine import (
     KernelClassifier,
     KernelMachine,
     KernelRegressor,
     no_type_check,
     split,
 )
-from firstlight.kernels import (
-    RIDGES,
-    Round,
-    Rounds,
-    learn_metric,
-    random_filters,
-    ridge_solution,
-    scaled_gram,
-)
+from firstlight.kernels.large import ridge_solution, scaled_gram
+from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "none": lambda x: x}
 

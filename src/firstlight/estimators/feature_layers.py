@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from firstlight.estimators.convrfm import DeepConvRFMClassifier
-from firstlight.estimators.images import new_images
+from firstlight.estimators.image_rows import new_images
 
 
 def feature_layers(machine: DeepConvRFMClassifier, X: Any) -> dict[str, Tensor]:
@@ -25,7 +25,7 @@ def feature_layers(machine: DeepConvRFMClassifier, X: Any) -> dict[str, Tensor]:
     -------
     dict of str to Tensor
         "images", "feature layer 1" and so on, each with one row per image: what
-        :func:`firstlight.measures.since.class_variation` takes.
+        :func:`firstlight.measures.layers.class_variation.class_variation` takes.
     """
     check_is_fitted(machine)
     layers = {"images": new_images(machine, X)}

@@ -9,13 +9,15 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from firstlight.core.devices import computing_on
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.estimators.images import new_images
-from firstlight.estimators.machine import KernelClassifier, no_type_check, split
-from firstlight.measures.linearized import LinearSolution, solve_linearized
-from firstlight.models import LinearizedModel, build, linearize
-from firstlight.training import Recipe, predictions, train
+from firstlight._internal.devices import computing_on
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight.estimators.image_rows import new_images
+from firstlight.estimators.kernel_machine import KernelClassifier, no_type_check, split
+from firstlight.measures.linearized.exact_solution import LinearSolution, solve_linearized
+from firstlight.models.building import build
+from firstlight.models.linearized import LinearizedModel, linearize
+from firstlight.training.loop import predictions, train
+from firstlight.training.recipe import Recipe
 
 SOLVERS = ("auto", "exact", "sgd")
 RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)

@@ -11,10 +11,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.estimators.convrfm import _RFMClassifier
-from firstlight.estimators.machine import no_type_check
-from firstlight.kernels import RIDGES
+from firstlight.estimators.kernel_machine import no_type_check
+from firstlight.kernels.rfm import RIDGES
 
 LINEAR_RIDGES = tuple(10.0**power for power in range(-3, 5))
 

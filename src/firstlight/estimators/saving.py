@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.files import sha256_of, whole_folder
-from firstlight.core.foreign import guarded, read_json
-from firstlight.core.layout import canonical
-from firstlight.core.tensor_files import TensorFile, load_sealed, save_sealed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.files import sha256_of, whole_folder
+from firstlight._internal.memory_layout import canonical
+from firstlight._internal.tensor_files import TensorFile, load_sealed, save_sealed
+from firstlight._internal.untrusted_files import guarded, read_json
 from firstlight.estimators.cntk import CNTKClassifier
 from firstlight.estimators.convrfm import ConvRFMClassifier, DeepConvRFMClassifier
-from firstlight.estimators.machine import KernelClassifier
-from firstlight.kernels import kernel_from
+from firstlight.estimators.kernel_machine import KernelClassifier
+from firstlight.kernels.kernel import kernel_from
 
 WORDS, NUMBERS = "machine.json", "machine.safetensors"
 TYPES: dict[str, Any] = {t.__name__: t for t in (CNTKClassifier, ConvRFMClassifier, DeepConvRFMClassifier)}

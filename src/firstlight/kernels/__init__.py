@@ -1,17 +1,17 @@
 """Convolutional kernels that can learn features: Gram matrices, gradients, ridge regression."""
 
 # what a kernel is, its matrices, and the gradients of its predictors
-from firstlight.kernels.agop import kernel_agop
+from firstlight.kernels.gradients import kernel_agop
 from firstlight.kernels.gram import gram
+from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
 from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
-from firstlight.kernels.parts import gram_in_parts, stored_gram
+from firstlight.kernels.resumable_gram import gram_in_parts, stored_gram
 
 # what a job will take
 # predictors, and the metric they learn
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
 from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, ridge_residual, solve_ridge
-from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
-from firstlight.kernels.tiled import TiledGram
+from firstlight.kernels.tiled_gram import TiledGram
 
 __all__ = [
     "RIDGES",

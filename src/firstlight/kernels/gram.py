@@ -10,22 +10,27 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.parallel import (
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.executor import (
     cluster_cores,
     default_jobs,
     finished_tasks,
     report_fraction,
     single_thread,
 )
-from firstlight.core.progress import progress
-from firstlight.core.shapes import Images
-from firstlight.kernels import lanes
-from firstlight.kernels.lanes import LANES
-from firstlight.kernels.pooled import exact_halved_values, exact_pooled_values, halved_values, pooled_values
-from firstlight.kernels.spec import ConvKernel, Kernel, PatchKernel
-from firstlight.kernels.tensors import tensor_values, uses_tensors
-from firstlight.kernels.tiles import ROWS, Columns, Pairs, Plan, Rows, Workspace
+from firstlight._internal.progress import progress
+from firstlight._internal.shapes import Images
+from firstlight.kernels.accelerator import tensor_values, uses_tensors
+from firstlight.kernels.compiled import layers as lanes
+from firstlight.kernels.compiled.layers import LANES
+from firstlight.kernels.global_pooling import (
+    exact_halved_values,
+    exact_pooled_values,
+    halved_values,
+    pooled_values,
+)
+from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel
+from firstlight.kernels.prepared_images import ROWS, Columns, Pairs, Plan, Rows, Workspace
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
 AGAIN = 8 * LANES  # pairs that are prepared together when done again
@@ -78,8 +83,8 @@ def gram(
         "compiled" loops for the CPU, "tensors" for accelerators; "auto" takes the second where
         ``firstlight.computing_on`` names one.
     n_jobs : int, optional
-        Threads; default :func:`firstlight.core.parallel.default_jobs`. Inside
-        :func:`firstlight.core.parallel.on_cluster` blocks of the matrix are computed there. The bits do not depend on
+        Threads; default :func:`firstlight._internal.executor.default_jobs`. Inside
+        :func:`firstlight._internal.executor.on_cluster` blocks of the matrix are computed there. The bits do not depend on
         either.
     show : bool, optional
         Force the progress bar on or off.

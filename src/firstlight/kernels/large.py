@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.environment import free_memory
-from firstlight.core.progress import progress
-from firstlight.core.shapes import Images
+from firstlight._internal.environment import free_memory
+from firstlight._internal.progress import progress
+from firstlight._internal.shapes import Images
 from firstlight.kernels.gram import BAND, gram
+from firstlight.kernels.kernel import Kernel
 from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, solve_ridge
-from firstlight.kernels.spec import Kernel
 
 # A decomposition costs as much as about so many Cholesky factors, at 100 images as at 1600.
 MANY_RIDGES = 12

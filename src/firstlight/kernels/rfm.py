@@ -9,15 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import Diverged, InvalidInput
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
-from firstlight.core.shapes import Images
-from firstlight.kernels.agop import kernel_agop
+from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
+from firstlight._internal.shapes import Images
+from firstlight.kernels.gradients import kernel_agop
 from firstlight.kernels.gram import gram
+from firstlight.kernels.kernel import Kernel, check_gradients
 from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
 from firstlight.kernels.ridge import check_ridge
-from firstlight.kernels.spec import Kernel, check_gradients
 
 RIDGES = (1e-8, 1e-5, 1e-3)
 """Ridges that are tried by default."""
@@ -188,7 +188,7 @@ def random_filters(
     metric: Float[Tensor, "d d"], n: int, *, seed: int, shape: tuple[int, int, int]
 ) -> Float[Tensor, "n c q q"]:
     r"""Filters :math:`Z M^{1/2}` with standard normal Z: covariance M, as a convolution's weight."""
-    from firstlight.maths import psd_sqrt
+    from firstlight.maths.psd import psd_sqrt
 
     noise = torch.randn(n, len(metric), generator=generator_from("filters", seed), dtype=torch.float64)
     return (noise @ psd_sqrt(metric.double())).reshape(n, *shape)

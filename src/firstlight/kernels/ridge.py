@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
-from firstlight.core.errors import Diverged, InvalidInput
+from firstlight._internal.errors import Diverged, InvalidInput
 
 BLOCK = 1024  # rows of a kernel on disk that are read at once
 
@@ -131,7 +131,7 @@ def conjugate_gradients(
     tolerance : float, default 1e-08
         Relative size of the residual of every column at which to stop.
     most : int, default 2000
-        Iterations after which :class:`firstlight.core.errors.Diverged` is raised.
+        Iterations after which :class:`firstlight._internal.errors.Diverged` is raised.
     """
     check_ridge(ridge, positive=True)
     wanted = targets.double()

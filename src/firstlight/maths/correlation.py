@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Num
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
 
 Rows = Num[Tensor, "*rows d"]
 Statistic = Callable[[Tensor, Tensor], Tensor]

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.maths.patches import PatchGeometry, check_images, extract_patches, mean_patches
 
 BLOCK_ELEMENTS = 1 << 18  # numbers in a block of images: 2 MB of float64, what a core has near

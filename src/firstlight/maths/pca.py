@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
 from firstlight.maths.patch_moments import blocks_of, patch_moments
 from firstlight.maths.patches import PatchGeometry
 

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 
 _EPS = torch.finfo(torch.float64).eps
 

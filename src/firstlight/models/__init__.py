@@ -6,20 +6,20 @@ from firstlight.models import (
     cnfa,
     compact_vgg,
     fully_connected,
-    identity,
     lenet,
     linear_cnn,
     resnet,
     simplenet,
-    small,
     st_vgg,
     two_layer,
     vgg,
 )
+from firstlight.models import image_to_image as identity
+from firstlight.models import small_cnn as small
 from firstlight.models.building import available, build, options, parameter_count, register_model
 
 # identity task: large filters, and networks that are the identity exactly
-from firstlight.models.identity import (
+from firstlight.models.image_to_image import (
     identity_cnn,
     identity_fcn_linear,
     identity_fcn_relu,
@@ -29,10 +29,10 @@ from firstlight.models.identity import (
 # weights, and the first-order expansion in them
 from firstlight.models.initialisers import initialise
 from firstlight.models.linearized import LinearizedModel, linearize
+from firstlight.models.linearized_on_fixed_images import TangentFeatures, tangent_features
 from firstlight.models.loading import load_model
 from firstlight.models.pretrained import PRETRAINED, expected_scaling, resnet50_imagenet
 from firstlight.models.spec import ModelSpec
-from firstlight.models.tangent import TangentFeatures, tangent_features
 from firstlight.models.weights import WeightsMismatch, load_weights, save_weights
 
 FAMILIES = (

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from firstlight.core.shapes import Images
+from firstlight._internal.shapes import Images
 from firstlight.models.building import Shape, register_model, require_side, scaled
 from firstlight.models.layers import dropout_slot
 

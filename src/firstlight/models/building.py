@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.core.registry import Registry
-from firstlight.core.seeds import global_seed
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight._internal.registry import Registry
+from firstlight._internal.seeds import global_seed
 from firstlight.models.initialisers import initialise
 
 Shape = tuple[int, int, int]

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import demand_room, demand_room_for_zip, reason_of
-from firstlight.core.tensor_files import load_tensors
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.tensor_files import load_tensors
+from firstlight._internal.untrusted_files import demand_room, demand_room_for_zip, reason_of
 
 State = Mapping[str, Tensor]
 

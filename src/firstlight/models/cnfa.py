@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import Shape, register_model, require_at_least, require_odd, require_side
 
 

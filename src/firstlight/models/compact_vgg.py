@@ -4,7 +4,7 @@ from typing import Literal
 
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import Shape, register_model, require_odd, require_side, scaled
 
 # channels of each stage; a 2 x 2 max pooling ends every stage

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from firstlight.core.environment import user_folder
-from firstlight.core.errors import unknown_name
-from firstlight.core.foreign import is_regular
+from firstlight._internal.environment import user_folder
+from firstlight._internal.errors import unknown_name
+from firstlight._internal.untrusted_files import is_regular
 from firstlight.models import pretrained, stems
 
 

@@ -12,9 +12,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.core.registry import Registry
-from firstlight.core.seeds import generator_from, global_seed
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight._internal.registry import Registry
+from firstlight._internal.seeds import generator_from, global_seed
 
 Draw = Callable[[Tensor, torch.Generator], object]
 Rule = Callable[..., list[Draw]]

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import guarded, read_bytes, read_json
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.untrusted_files import guarded, read_bytes, read_json
 
 
 def tfjs_weights(folder: Path) -> dict[str, Tensor]:

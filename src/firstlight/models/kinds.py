@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models.wrappers import unwrapped
 
 

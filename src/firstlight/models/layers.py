@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 
 
 def dropout_slot(probability: float) -> nn.Module:

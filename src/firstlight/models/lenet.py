@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import Shape, register_model, require_at_least, scaled
 
 

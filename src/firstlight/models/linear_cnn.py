@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.shapes import Images
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.shapes import Images
 from firstlight.models.building import Shape, register_model, require_at_least
 
 

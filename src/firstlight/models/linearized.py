@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import Function, forward_ad
 
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight._internal.seeds import generator_from
 
 _NO_FORWARD_MODE = re.compile(r"forward AD with (\S+) that does not support it")
 

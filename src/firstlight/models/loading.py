@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import build
 from firstlight.models.onnx.network import load_onnx
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 
 Build = Callable[[Any, str, int | None, bool, Mapping[str, Any]], nn.Module]
 

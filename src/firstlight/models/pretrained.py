@@ -7,14 +7,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from firstlight.core.environment import user_folder
-from firstlight.core.errors import InvalidInput
-from firstlight.core.files import whole_file
-from firstlight.core.foreign import is_regular
-from firstlight.core.registry import Registry
-from firstlight.core.shapes import Images
-from firstlight.core.tensor_files import load_sealed, save_sealed
-from firstlight.fetching.packages import NpmPackage, npm_files
+from firstlight._internal.environment import user_folder
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.files import whole_file
+from firstlight._internal.registry import Registry
+from firstlight._internal.shapes import Images
+from firstlight._internal.tensor_files import load_sealed, save_sealed
+from firstlight._internal.untrusted_files import is_regular
+from firstlight.data.fetching.packages import NpmPackage, npm_files
 from firstlight.models.building import build
 from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
 from firstlight.models.weights import fill

@@ -6,8 +6,8 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.shapes import Images
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.shapes import Images
 from firstlight.models.building import Shape, register_model, scaled
 
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}

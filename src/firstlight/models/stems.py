@@ -12,14 +12,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.environment import user_folder
-from firstlight.core.errors import InvalidInput
-from firstlight.core.files import whole_file
-from firstlight.core.foreign import is_regular
-from firstlight.core.registry import Registry
-from firstlight.core.tensor_files import load_sealed, save_sealed
-from firstlight.fetching.packages import Wheel, wheel_files
-from firstlight.models.protobuf import onnx_tensors
+from firstlight._internal.environment import user_folder
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.files import whole_file
+from firstlight._internal.registry import Registry
+from firstlight._internal.tensor_files import load_sealed, save_sealed
+from firstlight._internal.untrusted_files import is_regular
+from firstlight.data.fetching.packages import Wheel, wheel_files
+from firstlight.models.onnx.protobuf import onnx_tensors
 
 
 @dataclass(frozen=True, kw_only=True)

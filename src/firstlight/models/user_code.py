@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 
 
 def model_from_code(factory: str | Callable[[], nn.Module]) -> nn.Module:

@@ -4,8 +4,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.shapes import Images
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.shapes import Images
 from firstlight.models.building import Shape, register_model, require_at_least, require_side, scaled
 from firstlight.models.layers import dropout_slot
 

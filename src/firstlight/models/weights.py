@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.files import whole_file
-from firstlight.core.tensor_files import save_sealed
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.files import whole_file
+from firstlight._internal.tensor_files import save_sealed
 from firstlight.models.checkpoints import read_state
 
 _SHOWN = 3

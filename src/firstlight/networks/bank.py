@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firstlight.core.environment import user_folder
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import seal_of, sha256_of
-from firstlight.core.foreign import guarded, read_json
-from firstlight.core.tensor_files import load_sealed
+from firstlight._internal.environment import user_folder
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.files import seal_of, sha256_of
+from firstlight._internal.tensor_files import load_sealed
+from firstlight._internal.untrusted_files import guarded, read_json
 from firstlight.data.images import ImageData
 from firstlight.models.weights import fill
 from firstlight.networks.definitions import KINDS, Definition, definition

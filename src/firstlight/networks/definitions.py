@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.core.seeds import generator_from
-from firstlight.data import load
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight._internal.seeds import generator_from
+from firstlight.data.catalogue import load
 from firstlight.data.images import ImageData
 from firstlight.models.spec import ModelSpec
 from firstlight.training.recipe import Recipe

@@ -9,13 +9,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from firstlight.core.environment import code_commit, environment
-from firstlight.core.errors import InvalidInput
-from firstlight.core.files import sha256_of, whole_folder
-from firstlight.core.layout import with_channels_last
-from firstlight.core.parallel import single_thread
-from firstlight.core.tensor_files import save_sealed
-from firstlight.core.version import __version__
+from firstlight._internal.environment import code_commit, environment
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.executor import single_thread
+from firstlight._internal.files import sha256_of, whole_folder
+from firstlight._internal.memory_layout import with_channels_last
+from firstlight._internal.tensor_files import save_sealed
+from firstlight._internal.version import __version__
 from firstlight.data.images import ImageData
 from firstlight.models.weights import fill
 from firstlight.networks.bank import (

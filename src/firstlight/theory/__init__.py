@@ -3,14 +3,9 @@
 Numbers such as E-12 in docstrings and comments are entries of docs/errata.md.
 """
 
-from firstlight.theory import (
-    deep_linear,
-    first_layer,
-    identity,
-    least_squares,
-    linearized,
-    two_layer_relu,
-)
+from firstlight.theory import deep_linear, least_squares, linearized, two_layer_relu
+from firstlight.theory import linear_cnn as first_layer
+from firstlight.theory import one_convolution as identity
 
 __all__ = [
     "deep_linear",

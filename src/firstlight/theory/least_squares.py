@@ -2,7 +2,7 @@
 
 For the loss ``1/2 |K w - y|^2`` every coordinate in the eigenbasis of ``G = K^T K`` moves on its own. All
 functions take the time as `rate` and `steps`; `rate` is the effective step size, see
-:func:`firstlight.theory.first_layer.effective_rate`.
+:func:`firstlight.theory.linear_cnn.effective_rate`.
 """
 
 import math
@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput, unknown_name
-from firstlight.core.result import Result
+from firstlight._internal.errors import InvalidInput, unknown_name
+from firstlight._internal.result import Result
 from firstlight.theory.least_squares import filter_function, flow_filter, spectrum
 
 

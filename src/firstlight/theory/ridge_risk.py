@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import brentq
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 
 
 def implicit_regulariser(spectrum: Float[Tensor, " m"], n: int, ridge: float) -> float:

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import generator_from
-from firstlight.core.shapes import Images
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import generator_from
+from firstlight._internal.shapes import Images
 
 
 def augmented(images: Images, *, flips: bool, shifts: int, seed: int, step: int) -> Images:

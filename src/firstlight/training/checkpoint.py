@@ -6,12 +6,11 @@ from typing import Any
 
 import torch
 
-from firstlight.core.errors import InvalidInput, StoreProblem
-from firstlight.core.files import whole_file
-from firstlight.core.foreign import guarded
-from firstlight.core.tensor_files import load_sealed, save_sealed
-from firstlight.store import decode, encode
-from firstlight.store.encoding import apart
+from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight._internal.files import whole_file
+from firstlight._internal.store.encoding import apart, decode, encode
+from firstlight._internal.tensor_files import load_sealed, save_sealed
+from firstlight._internal.untrusted_files import guarded
 
 
 def save_checkpoint(path: Path, state: dict[str, Any], *, identity: str = "") -> None:

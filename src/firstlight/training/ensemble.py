@@ -9,12 +9,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from firstlight.core.devices import CPU, DeviceLike, chosen_device, computing_on
-from firstlight.core.errors import InvalidInput
-from firstlight.core.parallel import map_tasks
-from firstlight.core.result import Result
+from firstlight._internal.devices import CPU, DeviceLike, chosen_device, computing_on
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.executor import map_tasks
+from firstlight._internal.result import Result
+from firstlight._internal.store.runs import RunSpec, Store
 from firstlight.data.images import ImageData
-from firstlight.store import RunSpec, Store
 from firstlight.training.loop import History, train_on
 from firstlight.training.observers import Observer, Recorder
 from firstlight.training.recipe import Recipe

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from firstlight.core.devices import (
+from firstlight._internal.devices import (
     DeviceLike,
     device_of,
     follows_device,
@@ -24,13 +24,13 @@ from firstlight.core.devices import (
     random_state,
     restore_random_state,
 )
-from firstlight.core.errors import Diverged, InvalidInput
-from firstlight.core.interrupts import postponed_interrupts
-from firstlight.core.layout import canonical, with_channels_last
-from firstlight.core.parallel import report_fraction
-from firstlight.core.progress import progress
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from, global_seed
+from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.executor import report_fraction
+from firstlight._internal.interrupts import postponed_interrupts
+from firstlight._internal.memory_layout import canonical, with_channels_last
+from firstlight._internal.progress import progress
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from, global_seed
 from firstlight.data.images import ImageData
 from firstlight.training.augmentation import augmented
 from firstlight.training.checkpoint import (

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from firstlight.core.errors import InvalidInput, unknown_name
+from firstlight._internal.errors import InvalidInput, unknown_name
 
 OPTIMISERS: dict[str, type[torch.optim.Optimizer]] = {
     "sgd": torch.optim.SGD,

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
-from firstlight.core.errors import Diverged, InvalidInput
-from firstlight.core.progress import progress
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.progress import progress
+from firstlight._internal.seeds import generator_from
 from firstlight.training.loop import History
 from firstlight.training.recipe import Recipe
 

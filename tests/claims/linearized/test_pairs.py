@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from firstlight._internal.errors import Diverged
 from firstlight.claims.evidence import by
 from firstlight.claims.linearized import pairs as module
 from firstlight.claims.linearized.common import (
@@ -27,7 +28,6 @@ from firstlight.claims.linearized.spectra import (
     rank_readings,
 )
 from firstlight.claims.linearized.tasks import Part, parts_of
-from firstlight.core.errors import Diverged
 from firstlight.models import build, parameter_count
 from firstlight.training import predictions
 from reference.linearized import jacobian

@@ -9,12 +9,13 @@ from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import average, share
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, absent, study
-from firstlight.data import load
-from firstlight.figures import Dots, Figure, dots
-from firstlight.measures.feature_ansatz import ansatz_from, patch_agop
-from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.models import build, resnet50_imagenet
-from firstlight.models.pretrained import resnet50_normalised
+from firstlight.data.catalogue import load
+from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, ansatz_from
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.models.building import build
+from firstlight.models.pretrained import resnet50_imagenet, resnet50_normalised
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
 
 absent(
     "no ImageNet weights of AlexNet and VGG13 can be had from a package registry without an account; "

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from firstlight._internal.seeds import generator_from, global_seed
 from firstlight.claims.conditions import all_of, each
 from firstlight.claims.evidence import Measured, Series, by
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from, global_seed
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
 
 
 @study

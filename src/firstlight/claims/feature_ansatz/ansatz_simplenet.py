@@ -2,18 +2,20 @@
 
 from dataclasses import dataclass
 
+from firstlight._internal.store.runs import Store
 from firstlight.claims.conditions import within
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import average, share, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import load
-from firstlight.figures import Dots, Figure, dots
-from firstlight.measures.feature_ansatz import ansatz
-from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
-from firstlight.models import ModelSpec
-from firstlight.store import Store
-from firstlight.training import Recipe, accuracy, train_once
+from firstlight.data.catalogue import load
+from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED, ansatz
+from firstlight.models.spec import ModelSpec
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.ensemble import train_once
+from firstlight.training.loop import accuracy
+from firstlight.training.recipe import Recipe
 
 
 @study

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.executor import map_tasks
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.feature_ansatz.common import POOLINGS, MeasuredNetwork, NetworkPlan, measured_network
 from firstlight.claims.quantities import Quantity, average, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.parallel import map_tasks
-from firstlight.figures import Dots, Figure, dots
 from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
 
 ROTATED = " with rotated gradients"
 BEFORE = " of the initial network"

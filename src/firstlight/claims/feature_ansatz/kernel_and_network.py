@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.errors import DataUnavailable
 from firstlight.claims.conditions import all_of, each
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.feature_ansatz.common import (
@@ -24,11 +25,11 @@ from firstlight.claims.feature_ansatz.common import (
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.errors import DataUnavailable
-from firstlight.data import load
-from firstlight.data.synthetic import digits_in_noise
-from firstlight.figures import Figure, heatmap
-from firstlight.training import accuracy
+from firstlight.data.catalogue import load
+from firstlight.data.synthetic.digits import digits_in_noise
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.training.loop import accuracy
 
 DESK_MACHINE = ConvRFM(rounds=1)
 METHODS = ("CNTK", "ConvRFM", "Deep ConvRFM", "network")

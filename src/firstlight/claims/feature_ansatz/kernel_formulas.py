@@ -6,14 +6,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.kernels import ConvKernel, PatchKernel, gram, kernel_agop
-from firstlight.maths import PatchGeometry, extract_patches, psd_sqrt
+from firstlight.kernels.gradients import kernel_agop
+from firstlight.kernels.gram import gram
+from firstlight.kernels.kernel import ConvKernel, PatchKernel
+from firstlight.maths.patches import PatchGeometry, extract_patches
+from firstlight.maths.psd import psd_sqrt
 
 IDENTITY = NoNull("an identity: nothing but an error could break it")
 

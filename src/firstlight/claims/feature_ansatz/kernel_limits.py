@@ -7,15 +7,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from firstlight._internal.executor import report_fraction
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.quantities import Quantity, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.parallel import report_fraction
-from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
-from firstlight.kernels import ConvKernel, gram
+from firstlight.kernels.gram import gram
+from firstlight.kernels.kernel import ConvKernel
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 READOUTS = {"flattened": "flatten", "pooled": "gap"}
 

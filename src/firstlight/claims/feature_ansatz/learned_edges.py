@@ -21,12 +21,14 @@ from firstlight.claims.feature_ansatz.common import (
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import ImageData, load
-from firstlight.data.interventions import shuffled_labels
-from firstlight.figures import Figure, picture_grid
-from firstlight.kernels import ConvKernel
-from firstlight.maths import cosine
+from firstlight.data.catalogue import load
+from firstlight.data.images import ImageData
+from firstlight.data.interventions.labels import shuffled_labels
+from firstlight.kernels.kernel import ConvKernel
+from firstlight.maths.correlation import cosine
 from firstlight.maths.edges import sobel_magnitude
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.pictures import picture_grid
 
 
 @study

@@ -6,6 +6,8 @@ from functools import partial
 
 import torch
 
+from firstlight._internal.executor import map_tasks
+from firstlight._internal.result import Result
 from firstlight.claims.conditions import all_of, each, rising
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.feature_ansatz.common import (
@@ -21,12 +23,12 @@ from firstlight.claims.feature_ansatz.common import (
 from firstlight.claims.quantities import average, highest, value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.parallel import map_tasks
-from firstlight.core.result import Result
-from firstlight.data import load
-from firstlight.data.synthetic import bars_in_noise, digits_in_noise
-from firstlight.figures import Curve, Figure, curves
-from firstlight.training import accuracy
+from firstlight.data.catalogue import load
+from firstlight.data.synthetic.bars import bars_in_noise
+from firstlight.data.synthetic.digits import digits_in_noise
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.loop import accuracy
 
 DESK_MACHINE = ConvRFM(agop_images=100)
 

@@ -8,9 +8,11 @@ from firstlight.claims.feature_ansatz.common import NetworkPlan, trained_network
 from firstlight.claims.quantities import average, lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Dots, Figure, dots
-from firstlight.measures.feature_ansatz import layer_maps, patch_agop
-from firstlight.training import accuracy
+from firstlight.measures.feature_ansatz.layer_maps import layer_maps
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.loop import accuracy
 
 SHARED = NetworkPlan(data="fashion_mnist", n=6000)  # as in ansatz_small_networks
 SERIES = {

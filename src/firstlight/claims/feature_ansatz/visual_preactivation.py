@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from firstlight._internal.seeds import generator_from, global_seed
 from firstlight.claims.conditions import each
 from firstlight.claims.evidence import Measured, by
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from, global_seed
-from firstlight.maths import PatchGeometry
-from firstlight.measures.feature_ansatz import feature_matrix, patch_operator_map
+from firstlight.maths.patches import PatchGeometry
+from firstlight.measures.feature_ansatz.feature_matrix import feature_matrix
+from firstlight.measures.feature_ansatz.layer_maps import patch_operator_map
 
 GEOMETRIES = ((8, 3, 1, 1), (40, 3, 2, 0), (5, 5, 1, 2), (64, 7, 2, 3))  # filters, size, stride, padding
 

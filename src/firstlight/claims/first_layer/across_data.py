@@ -10,11 +10,12 @@ from firstlight.claims.first_layer.common import bank, basis, between, images, m
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import load
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import null_spread, pearson
-from firstlight.models import ModelSpec
-from firstlight.training import Recipe
+from firstlight.data.catalogue import load
+from firstlight.maths.correlation import null_spread, pearson
+from firstlight.models.spec import ModelSpec
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.recipe import Recipe
 
 
 @study

@@ -11,10 +11,11 @@ from firstlight.claims.first_layer.common import within as pairs_of
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import null_spread, pearson
-from firstlight.models import ModelSpec
-from firstlight.training import Recipe
+from firstlight.maths.correlation import null_spread, pearson
+from firstlight.models.spec import ModelSpec
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.recipe import Recipe
 
 TRAINED = value("training accuracy") > 0.8
 ROOT = value("root of variances")

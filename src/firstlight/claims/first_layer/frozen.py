@@ -5,16 +5,19 @@ from dataclasses import dataclass
 
 import torch
 
+from firstlight._internal.store.runs import Store
 from firstlight.claims.conditions import all_of, within
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.first_layer.common import images, network_seed
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.models import ModelSpec
-from firstlight.store import Store
-from firstlight.training import Recipe, accuracy, predictions, train_once
+from firstlight.models.spec import ModelSpec
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.ensemble import train_once
+from firstlight.training.loop import accuracy, predictions
+from firstlight.training.recipe import Recipe
 
 SHIFT = Change(
     "a difference of nearly zero was judged without asking whether the networks had learned anything"

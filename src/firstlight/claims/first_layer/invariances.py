@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.evidence import Measured, by
 from firstlight.claims.quantities import highest, value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.maths import pearson
-from firstlight.measures.first_layer import energy_profile
+from firstlight.maths.correlation import pearson
+from firstlight.measures.first_layer.energy_profile import energy_profile
 
 IDENTITY = NoNull("an algebraic identity: nothing but an error could break it")
 

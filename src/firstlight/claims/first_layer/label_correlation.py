@@ -8,10 +8,11 @@ from firstlight.claims.first_layer.common import basis, images
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.data.interventions import random_labels
-from firstlight.figures import Figure, heatmap
-from firstlight.maths import PatchGeometry
-from firstlight.measures.first_layer import label_correlation
+from firstlight.data.interventions.labels import random_labels
+from firstlight.maths.patches import PatchGeometry
+from firstlight.measures.first_layer.label_correlation import label_correlation
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
 
 
 @study

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import torch
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls
+from firstlight.theory import linear_cnn as theory
 
 EXACT = NoNull("a formula, compared with the mean over many draws")
 

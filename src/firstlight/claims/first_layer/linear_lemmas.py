@@ -5,18 +5,19 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.maths import PatchGeometry, mean_patches
-from firstlight.measures.first_layer import energy_profile
-from firstlight.models import build
-from firstlight.theory import first_layer as theory
+from firstlight.maths.patches import PatchGeometry, mean_patches
+from firstlight.measures.first_layer.energy_profile import energy_profile
+from firstlight.models.building import build
 from firstlight.theory import least_squares as ls
-from firstlight.training import Recipe, train
+from firstlight.theory import linear_cnn as theory
+from firstlight.training.loop import train
+from firstlight.training.recipe import Recipe
 
 EXACT = NoNull("a theorem, compared with a network that was trained step by step")
 

@@ -5,16 +5,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, each
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.first_layer.common import images, within
 from firstlight.claims.quantities import average, share
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
-from firstlight.measures.first_layer import energy_profile
+from firstlight.maths.correlation import pearson
+from firstlight.maths.patches import PatchGeometry, mean_patches
+from firstlight.maths.pca import patch_pca
+from firstlight.measures.first_layer.energy_profile import energy_profile
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.theory import least_squares as ls
 
 CIFAR_PAIRS = (

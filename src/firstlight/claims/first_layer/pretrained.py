@@ -6,18 +6,19 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.first_layer.common import basis, images, mean, within
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import null_spread, pearson
-from firstlight.measures.first_layer import energy_profile
-from firstlight.models import resnet50_imagenet
+from firstlight.maths.correlation import null_spread, pearson
+from firstlight.measures.first_layer.energy_profile import energy_profile
+from firstlight.models.pretrained import resnet50_imagenet
 from firstlight.models.stems import stem_filters
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 THREE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 FACES = ("mtcnn_pnet", "mtcnn_rnet", "mtcnn_onet")

@@ -11,12 +11,13 @@ from firstlight.claims.first_layer.common import bank, basis, between, images, m
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import ImageData
-from firstlight.data.interventions import random_labels
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import null_spread, pearson
-from firstlight.models import ModelSpec
-from firstlight.training import Recipe
+from firstlight.data.images import ImageData
+from firstlight.data.interventions.labels import random_labels
+from firstlight.maths.correlation import null_spread, pearson
+from firstlight.models.spec import ModelSpec
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.recipe import Recipe
 
 UPDATES = Change("the weaker rule spoke of updates, which agree with the root of variances as well")
 

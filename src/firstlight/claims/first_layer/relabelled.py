@@ -6,16 +6,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.first_layer.common import images
 from firstlight.claims.quantities import share, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.data.interventions import PatchProjectionLabels
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
+from firstlight.data.interventions.labels import PatchProjectionLabels
+from firstlight.maths.correlation import pearson
+from firstlight.maths.patches import PatchGeometry, mean_patches
+from firstlight.maths.pca import patch_pca
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.theory import least_squares as ls
 
 

@@ -8,7 +8,7 @@ from firstlight.claims.identity.common import PAPER, SMOKE, trained
 from firstlight.claims.quantities import Quantity, highest, lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.insights import Findings, IdentityTask
+from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
 
 TEN_EPOCHS = IdentityTask(
     examples=None, n_images=2000, image_size=28, width=16, batch_size=32, steps=630, stop_below=None

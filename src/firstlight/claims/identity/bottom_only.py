@@ -14,7 +14,7 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import highest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.insights import IdentityTask
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 TWO_LAYERS = replace(DESK_FCN, depth=2, stop_below=1e-3)
 GAP = "gain of the constant from training both layers"

@@ -18,7 +18,7 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import Quantity, highest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.insights import IdentityTask
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 FEW, USUAL, MANY = "few channels", "usual channels", "many channels"
 FEW_DEEP, MANY_DEEP = "few channels in a deep network", "many channels in a deep network"

@@ -23,8 +23,9 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.figures import Figure, heatmap
-from firstlight.maths import spearman
+from firstlight.maths.correlation import spearman
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
 
 TREND = "smaller rank correlation with depth"
 MAP = "cosine to the identity by depth and angle"

@@ -20,8 +20,9 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import Quantity, lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.measures.identity import size_response
+from firstlight.measures.copy_or_memorise.layer_images import size_response
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 
 def _sized(side: int, *, network: str = "five layers") -> Quantity:

@@ -23,7 +23,7 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.insights import IdentityTask
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 CNN_32 = replace(DESK_28, image_size=32)
 FCN_32 = replace(DESK_FCN, image_size=32, width=512)

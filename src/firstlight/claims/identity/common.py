@@ -8,12 +8,17 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from firstlight._internal.store.runs import Store
 from firstlight.claims.evidence import Measured, Point, Series, by
 from firstlight.claims.quantities import highest
 from firstlight.claims.sweep import SweepStudy
-from firstlight.insights import Findings, IdentityRun, IdentityTask, run_identity_tasks
-from firstlight.insights.identity_task import initial_findings
-from firstlight.store import Store
+from firstlight.questions.copy_or_memorise.task import (
+    Findings,
+    IdentityRun,
+    IdentityTask,
+    initial_findings,
+    run_identity_tasks,
+)
 
 SMOKE = IdentityTask(dataset="photos", image_size=8, width=4, kernel=3, steps=4, n_images=40)
 """Seconds, no download; shows only that a study runs."""

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.data.synthetic import correlated_images
-from firstlight.maths import cosine
-from firstlight.models import identity_cnn, identity_fcn_linear, identity_fcn_relu
+from firstlight.data.synthetic.correlated import correlated_images
+from firstlight.maths.correlation import cosine
+from firstlight.models.image_to_image import identity_cnn, identity_fcn_linear, identity_fcn_relu
 
 EXACT = NoNull("an identity: nothing but an error could break it")
 

@@ -11,11 +11,12 @@ from firstlight.claims.identity.common import DESK, NIGHT, PAPER, SMOKE, trained
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import IdentityTask
-from firstlight.measures.identity import image_outputs, similarities
-from firstlight.measures.identity.layer_images import output_variation, resized
-from firstlight.measures.identity.stages import upper_outputs, with_circular_padding
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs, similarities
+from firstlight.measures.copy_or_memorise.layer_chain import upper_outputs, with_circular_padding
+from firstlight.measures.copy_or_memorise.layer_images import output_variation, resized
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 TRAINED = value("loss") < 0.01
 NEAR = 2  # pixels around the trained size

@@ -8,9 +8,10 @@ from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import average, highest
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import identity_images
-from firstlight.theory import identity as theory
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.questions.copy_or_memorise.images import identity_images
+from firstlight.theory import one_convolution as theory
 
 CLAIMED = (3, 5, 7, 9, 13)
 

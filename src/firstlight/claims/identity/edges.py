@@ -18,7 +18,7 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.measures.identity import edge_score
+from firstlight.measures.copy_or_memorise.identity_score import edge_score
 
 XAVIER = replace(DESK_28, initialiser="xavier_normal", steps=2000, stop_below=1e-3)
 

@@ -16,8 +16,9 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import Quantity, lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import IdentityTask
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 FAMILIES = {"ReLU": "fcn", "linear": "linear_fcn"}
 

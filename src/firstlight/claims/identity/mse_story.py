@@ -18,9 +18,10 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import lowest
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Figure, heatmap
-from firstlight.insights import Findings, IdentityTask
-from firstlight.maths import spearman
+from firstlight.maths.correlation import spearman
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
 
 MAP = "mean squared error of the CNN by depth and angle"
 

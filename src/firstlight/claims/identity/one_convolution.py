@@ -5,16 +5,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import highest, value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import PatchGeometry, extract_patches
-from firstlight.theory import identity as theory
-from firstlight.training import Recipe, train
+from firstlight.maths.patches import PatchGeometry, extract_patches
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.theory import one_convolution as theory
+from firstlight.training.loop import train
+from firstlight.training.recipe import Recipe
 
 THEOREM = NoNull("a theorem: nothing but an error could break it")
 RATIOS = "error over bound by initial weights"

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.seeds import generator_from, global_seed
 from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from, global_seed
-from firstlight.theory import identity as theory
-from firstlight.training import Recipe, train
+from firstlight.theory import one_convolution as theory
+from firstlight.training.loop import train
+from firstlight.training.recipe import Recipe
 
 THEOREM = NoNull("a theorem: nothing but an error could break it")
 

@@ -11,10 +11,11 @@ from firstlight.claims.identity.common import DESK_28, PAPER, SMOKE, trained
 from firstlight.claims.quantities import highest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data.synthetic import correlated_images
-from firstlight.figures import Figure, heatmap
-from firstlight.insights import IdentityTask
-from firstlight.measures.identity import image_outputs, similarities
+from firstlight.data.synthetic.correlated import correlated_images
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs, similarities
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 PAIRS = "agreement of the answers by pair of optimisers"
 

@@ -9,7 +9,7 @@ from firstlight.claims.evidence import Measured, by
 from firstlight.claims.quantities import highest, value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.models import build, parameter_count
+from firstlight.models.building import build, parameter_count
 
 GREY = (1, 28, 28)
 COUNTING = NoNull("counting: nothing but an error could break it")

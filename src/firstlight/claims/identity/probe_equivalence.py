@@ -8,8 +8,8 @@ from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import load
-from firstlight.measures.identity import averaging_votes, class_sums
+from firstlight.data.catalogue import load
+from firstlight.measures.layers.layer_probe import averaging_votes, class_sums
 
 
 @study

@@ -11,13 +11,15 @@ from firstlight.claims.identity.common import DESK_28, PAPER, SMOKE, trained
 from firstlight.claims.quantities import at_end, lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import ImageData, load
-from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
-from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import IdentityTask
-from firstlight.maths import spearman
-from firstlight.measures.identity import layer_images, layer_probe
-from firstlight.measures.identity.layer_images import resized
+from firstlight.data.catalogue import load
+from firstlight.data.images import ImageData
+from firstlight.data.interventions.normalisation import MNIST_NORMALISATION, ChannelNormalisation
+from firstlight.maths.correlation import spearman
+from firstlight.measures.copy_or_memorise.layer_images import layer_images, resized
+from firstlight.measures.layers import layer_probe
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 XAVIER = replace(DESK_28, initialiser="xavier_normal", steps=2000, stop_below=1e-3)
 RANDOM, TRAINED, INITIAL = "random deep network", "trained network", "initial network"

@@ -17,7 +17,7 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import average
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.insights import IdentityTask
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 LEAD = "lead of residual over plain networks"
 

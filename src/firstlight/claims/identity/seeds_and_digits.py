@@ -10,7 +10,7 @@ from firstlight.claims.identity.common import DESK, FITTED, PAPER, SMOKE, mean_i
 from firstlight.claims.quantities import average, highest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.insights import IdentityTask
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 N_SEEDS = 3  # networks whose standard deviation is one measurement
 

@@ -21,8 +21,8 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import highest, lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.insights import IdentityTask
-from firstlight.measures.identity import image_outputs
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 DEEP = ("FCN with 2 images", "FCN with 3 images", "CNN with 2 images")
 

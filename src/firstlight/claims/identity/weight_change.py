@@ -21,8 +21,8 @@ from firstlight.claims.identity.common import (
 from firstlight.claims.quantities import lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.insights import IdentityTask
-from firstlight.measures.identity.stages import weight_changes
+from firstlight.measures.copy_or_memorise.layer_chain import weight_changes
+from firstlight.questions.copy_or_memorise.task import IdentityTask
 
 LOW = "change of the lowest five layers of the FCN"
 STILL = 0.02  # "barely move": less than 2 % of a layer's initial norm

@@ -20,9 +20,9 @@ from firstlight.claims.quantities import lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import Amplification
-from firstlight.maths import image_pca
-from firstlight.training import geometric_steps
+from firstlight.data.interventions.principal_components import Amplification
+from firstlight.maths.pca import image_pca
+from firstlight.training.observers import geometric_steps
 
 CONDITIONS = ("top", "none", "bottom")
 LINEAR, CNN = "gap of linear networks", "gap of CNNs"

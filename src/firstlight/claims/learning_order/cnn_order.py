@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, any_of, rising, within
 from firstlight.claims.evidence import Measured, Series, by
 from firstlight.claims.learning_order.common import (
@@ -22,19 +23,20 @@ from firstlight.claims.learning_order.common import (
 from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import ComponentProjection, ZCAWhitening, shuffled_labels
-from firstlight.maths import PCA, image_pca, pearson
-from firstlight.measures.learning_order import (
-    AccessibilityHistory,
-    critical_component,
+from firstlight.data.interventions.labels import shuffled_labels
+from firstlight.data.interventions.principal_components import ComponentProjection, ZCAWhitening
+from firstlight.maths.correlation import pearson
+from firstlight.maths.pca import PCA, image_pca
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.measures.learning_order.constancy import smoothed_correlation
+from firstlight.measures.learning_order.critical_component import critical_component
+from firstlight.measures.learning_order.discriminability import (
     discriminabilities,
     discriminability,
     penultimate_features,
-    smoothed_correlation,
 )
-from firstlight.training import Trained
+from firstlight.training.ensemble import Trained
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"

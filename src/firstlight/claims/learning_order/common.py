@@ -11,25 +11,31 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight import data
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.evidence import Evidence
 from firstlight.claims.rules import NoNull
 from firstlight.claims.study import Study
-from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import ChannelNormalisation
-from firstlight.figures import Curve, Figure, curves
-from firstlight.maths import PCA, spearman
-from firstlight.measures.learning_order import (
+from firstlight.data.interventions.normalisation import ChannelNormalisation
+from firstlight.maths.correlation import spearman
+from firstlight.maths.pca import PCA
+from firstlight.measures.learning_order.accessibility import (
     AccessibilityHistory,
     AccessibilityRecorder,
+    history_of,
+)
+from firstlight.measures.learning_order.compact_representation import (
     CompactRecorder,
     activation_free_representation,
     compact_representation,
-    history_of,
 )
-from firstlight.models import ModelSpec
+from firstlight.models.spec import ModelSpec
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.theory.deep_linear import columns_at, principal_moments
-from firstlight.training import Observer, Recipe, Trained, train_ensemble
+from firstlight.training.ensemble import Trained, train_ensemble
+from firstlight.training.observers import Observer
+from firstlight.training.recipe import Recipe
 
 IDENTITY = NoNull("an identity: nothing but an error could produce it")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Measured
 from firstlight.claims.learning_order.common import (
@@ -22,13 +23,16 @@ from firstlight.claims.learning_order.common import (
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import ZCAWhitening
-from firstlight.maths import image_pca
-from firstlight.measures.learning_order import ComponentConvergence, component_convergence
+from firstlight.data.interventions.principal_components import ZCAWhitening
+from firstlight.maths.pca import image_pca
+from firstlight.measures.learning_order.compact_representation import (
+    ComponentConvergence,
+    component_convergence,
+)
 from firstlight.theory import deep_linear as dl
-from firstlight.training import Recipe, train_ensemble
+from firstlight.training.ensemble import train_ensemble
+from firstlight.training.recipe import Recipe
 
 SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 

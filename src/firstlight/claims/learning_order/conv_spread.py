@@ -25,10 +25,13 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import ZCAWhitening
-from firstlight.measures.learning_order import ComponentConvergence, component_convergence
+from firstlight.data.interventions.principal_components import ZCAWhitening
+from firstlight.measures.learning_order.compact_representation import (
+    ComponentConvergence,
+    component_convergence,
+)
 from firstlight.theory.deep_linear import principal_moments
-from firstlight.training import train_ensemble
+from firstlight.training.ensemble import train_ensemble
 
 SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 RELU = "spread left early in ReLU networks along components"

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, each
 from firstlight.claims.evidence import Measured, by
 from firstlight.claims.learning_order.common import IDENTITY
 from firstlight.claims.quantities import highest, lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
 from firstlight.theory import deep_linear as dl
 
 RATES = (1e-3, 1e-4, 1e-5)

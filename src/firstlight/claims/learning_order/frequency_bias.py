@@ -5,18 +5,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, rising
 from firstlight.claims.evidence import Measured, by
 from firstlight.claims.learning_order.common import CurveStudy, ensemble_seed, histories, training_accuracy
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.core.seeds import generator_from
 from firstlight.data.synthetic.frequency import frequency_data
-from firstlight.maths import pearson, spearman
-from firstlight.measures.learning_order import critical_frequency, discriminabilities
-from firstlight.models import ModelSpec
-from firstlight.training import Recipe
+from firstlight.maths.correlation import pearson, spearman
+from firstlight.measures.learning_order.critical_frequency import critical_frequency
+from firstlight.measures.learning_order.discriminability import discriminabilities
+from firstlight.models.spec import ModelSpec
+from firstlight.training.recipe import Recipe
 
 KS = (10, 30)
 BY_FREQUENCY, DEALT = "accessibility against frequency", "with frequencies dealt at random"

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, within
 from firstlight.claims.evidence import Measured, by
 from firstlight.claims.learning_order.common import CurveStudy, centred, one_hot, pair
 from firstlight.claims.quantities import average, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.core.seeds import generator_from
 from firstlight.theory import deep_linear as dl
 
 CHECKPOINTS = (5, 20, 59, 200)

@@ -5,16 +5,17 @@ from dataclasses import dataclass
 import torch
 
 from firstlight import data
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, within
 from firstlight.claims.evidence import Measured
 from firstlight.claims.learning_order.common import IDENTITY
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import Amplification, SeparatorLabels, ZCAWhitening
-from firstlight.maths import image_pca
+from firstlight.data.interventions.labels import SeparatorLabels
+from firstlight.data.interventions.principal_components import Amplification, ZCAWhitening
+from firstlight.maths.pca import image_pca
 
 
 @study

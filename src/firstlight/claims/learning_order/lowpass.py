@@ -12,8 +12,9 @@ from firstlight.claims.quantities import highest
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import study
 from firstlight.claims.sweep import SweepStudy
-from firstlight.data.interventions import ComponentProjection
-from firstlight.maths import image_pca, pearson
+from firstlight.data.interventions.principal_components import ComponentProjection
+from firstlight.maths.correlation import pearson
+from firstlight.maths.pca import image_pca
 
 
 @study

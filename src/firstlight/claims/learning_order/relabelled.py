@@ -20,8 +20,9 @@ from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import SeparatorLabels
-from firstlight.maths import PCA, image_pca, pearson
+from firstlight.data.interventions.labels import SeparatorLabels
+from firstlight.maths.correlation import pearson
+from firstlight.maths.pca import PCA, image_pca
 
 STARTS: tuple[Literal["true", "shuffled"], ...] = ("true", "shuffled")
 

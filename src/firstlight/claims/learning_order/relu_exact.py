@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 
 from firstlight import models
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
 from firstlight.models.two_layer import TwoLayerReLU
 from firstlight.theory import two_layer_relu as theory
 

@@ -5,18 +5,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.executor import map_tasks
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, within
 from firstlight.claims.evidence import Measured
 from firstlight.claims.learning_order.common import CurveStudy, ensemble_seed, pair
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.core.parallel import map_tasks
-from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.measures.learning_order import AccessibilityRecorder, history_of, running_constancy
-from firstlight.models import build
-from firstlight.training import Recipe, geometric_steps, train
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder, history_of
+from firstlight.measures.learning_order.constancy import running_constancy
+from firstlight.models.building import build
+from firstlight.training.loop import train
+from firstlight.training.observers import geometric_steps
+from firstlight.training.recipe import Recipe
 
 
 @study

@@ -18,8 +18,8 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import study
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import ZCAWhitening
-from firstlight.models import build
+from firstlight.data.interventions.principal_components import ZCAWhitening
+from firstlight.models.building import build
 from firstlight.models.two_layer import TwoLayerReLU
 from firstlight.theory.deep_linear import principal_moments
 from firstlight.theory.two_layer_relu import exact_step

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Measured
 from firstlight.claims.learning_order.common import CurveStudy, centred, normalised, one_hot
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.core.seeds import generator_from
 from firstlight.theory import deep_linear as dl
-from firstlight.training import geometric_steps
+from firstlight.training.observers import geometric_steps
 
 GROWTH_OF_A = value("final deviation of A") - value("initial deviation of A")
 GROWTH_OF_B = value("final deviation of B") - value("initial deviation of B")

@@ -10,8 +10,9 @@ from firstlight.claims.learning_order.common import CurveStudy, linear_accuracy,
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
-from firstlight.data.interventions import ZCAWhitening, shuffled_labels
-from firstlight.training import geometric_steps
+from firstlight.data.interventions.labels import shuffled_labels
+from firstlight.data.interventions.principal_components import ZCAWhitening
+from firstlight.training.observers import geometric_steps
 
 RATIO, WHITENED = (value("slowdown by shuffling", at=kind) for kind in ("natural", "whitened"))
 

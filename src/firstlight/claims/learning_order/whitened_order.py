@@ -17,13 +17,10 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import study
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import ChannelNormalisation, ZCAWhitening
-from firstlight.measures.learning_order import (
-    AccessibilityHistory,
-    learning_order_constancy,
-    matched,
-    running_constancy,
-)
+from firstlight.data.interventions.normalisation import ChannelNormalisation
+from firstlight.data.interventions.principal_components import ZCAWhitening
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.measures.learning_order.constancy import learning_order_constancy, matched, running_constancy
 
 
 @study

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
+from firstlight._internal.executor import map_tasks
 from firstlight.claims.conditions import all_of, each, within
 from firstlight.claims.evidence import Evidence, Measured
 from firstlight.claims.linearized.common import (
@@ -17,8 +18,7 @@ from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.quantities import lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.parallel import map_tasks
-from firstlight.figures import Figure
+from firstlight.pages.figures.figure import Figure
 
 SNAKES = "./snakes"
 """A folder of ten class folders of ImageNet, which the user must bring."""

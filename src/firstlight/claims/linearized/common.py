@@ -7,7 +7,8 @@ from typing import Any
 from firstlight.claims.evidence import Evidence, Series, by
 from firstlight.claims.linearized.pairs import LongPlan, Pair, Plan, run_pairs
 from firstlight.claims.linearized.tasks import Task
-from firstlight.figures import Curve, Figure, curves
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 SHIFT = 7  # pixels, as published
 CIFAR_STEPS = (0.3, 0.6, 0.9)  # every 30 of 100 epochs the rate is divided by ten

@@ -13,7 +13,8 @@ from firstlight.claims.linearized.tasks import Task
 from firstlight.claims.quantities import at_end
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Curve, Figure, curves
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 SHARES = 50
 """Points at which the distribution of the singular values is drawn."""

@@ -7,14 +7,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of, each, within
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
-from firstlight.models import build, parameter_count
+from firstlight.models.building import build, parameter_count
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 PUBLISHED = {"LeNet x1": 60e3, "LeNet x60": 216e6, "AlexNet x1": 60e6, "AlexNet x4": 960e6}
 ROWS = 500_000  # ten outputs times the images of CIFAR-10; MNIST has more

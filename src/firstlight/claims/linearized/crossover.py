@@ -23,8 +23,9 @@ from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.estimators import CNTKClassifier, ConvRFMClassifier
-from firstlight.figures import Figure
+from firstlight.estimators.cntk import CNTKClassifier
+from firstlight.estimators.convrfm import ConvRFMClassifier
+from firstlight.pages.figures.figure import Figure
 
 TRAINING = "training accuracy of the {} on CIFAR-10"
 WIDE_LINEAR = at_end("linearised on digits", end="last")

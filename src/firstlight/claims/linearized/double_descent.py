@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
+from firstlight._internal.executor import map_tasks
 from firstlight.claims.conditions import all_of, within
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.linearized.solved import solved
@@ -11,9 +12,9 @@ from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.quantities import at_end, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.parallel import map_tasks
-from firstlight.figures import Curve, Figure, curves
-from firstlight.models import build, parameter_count
+from firstlight.models.building import build, parameter_count
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 ZERO_OR_NOT = Task(n_valid=200, n_test=2000, binary=True)
 DIPS = all_of(

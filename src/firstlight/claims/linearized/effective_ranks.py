@@ -12,8 +12,9 @@ from firstlight.claims.linearized.tasks import Task
 from firstlight.claims.quantities import Quantity, at_end, highest, lowest, value
 from firstlight.claims.rules import Change, NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.measures.linearized import effective_rank
+from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 DESK_TASK = Task(n=300, n_valid=10, n_test=10)
 SMOKE_TASK = Task(data="photos", n=8, n_valid=8, n_test=8)

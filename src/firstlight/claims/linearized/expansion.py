@@ -5,17 +5,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.executor import single_thread
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.linearized.counts import jacobian, smooth
 from firstlight.claims.quantities import highest, lowest, value
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.parallel import single_thread
-from firstlight.core.seeds import generator_from
-from firstlight.figures import Curve, Figure, curves
-from firstlight.measures.linearized import ntk_gram, solve_linearized
-from firstlight.models import LinearizedModel, build, linearize
+from firstlight.measures.linearized.exact_solution import solve_linearized
+from firstlight.measures.linearized.tangent_kernel import ntk_gram
+from firstlight.models.building import build
+from firstlight.models.linearized import LinearizedModel, linearize
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 
 SIDE = 28
 STEPS = (1e-1, 1e-2, 1e-3, 1e-4)

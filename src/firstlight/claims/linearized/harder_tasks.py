@@ -28,7 +28,8 @@ from firstlight.claims.linearized.pairs import Plan
 from firstlight.claims.quantities import Quantity, at_end, lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Dots, Figure, dots
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
 
 TASKS = ("digits", "shifted digits", "CIFAR-10")
 SHIFTED = {1: 0.2765, 60: 0.0391}  # published gaps

@@ -26,7 +26,7 @@ from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.quantities import at_end, lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Figure
+from firstlight.pages.figures.figure import Figure
 
 ALL_DIGITS = Task(n=59_000, n_valid=1000, n_test=10_000)
 REPORTED = {1: 0.0467, 60: 0.0048}

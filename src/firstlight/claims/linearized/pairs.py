@@ -10,15 +10,18 @@ from typing import Any
 import torch
 from torch import nn
 
+from firstlight._internal.errors import Diverged
+from firstlight._internal.executor import map_tasks
+from firstlight._internal.result import Result
+from firstlight._internal.store.runs import RunSpec, Store
 from firstlight.claims.linearized.solved import Scores, solved
 from firstlight.claims.linearized.tasks import Part, Task, parts_of
-from firstlight.core.errors import Diverged
-from firstlight.core.parallel import map_tasks
-from firstlight.core.result import Result
-from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_count
-from firstlight.models.tangent import TangentFeatures, tangent_features
-from firstlight.store import RunSpec, Store
-from firstlight.training import Recipe, predictions, train
+from firstlight.models.building import parameter_count
+from firstlight.models.linearized import LinearizedModel, linearize
+from firstlight.models.linearized_on_fixed_images import TangentFeatures, tangent_features
+from firstlight.models.spec import ModelSpec
+from firstlight.training.loop import predictions, train
+from firstlight.training.recipe import Recipe
 
 LOSS = "mse_sum"  # summed over outputs, mean over the batch, as in the gradient formula (E-85)
 MOMENTUM = 0.9

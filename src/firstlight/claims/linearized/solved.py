@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from firstlight.claims.linearized.tasks import Part
-from firstlight.measures.linearized import solve_linearized
-from firstlight.training import predictions
+from firstlight.measures.linearized.exact_solution import solve_linearized
+from firstlight.training.loop import predictions
 
 RIDGES = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """Relative to the largest eigenvalue of the kernel; 0 is the solution of smallest norm."""

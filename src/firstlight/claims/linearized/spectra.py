@@ -9,14 +9,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight._internal.executor import map_tasks
+from firstlight._internal.result import Result
+from firstlight._internal.store.runs import RunSpec, Store
 from firstlight.claims.evidence import Series, by
 from firstlight.claims.linearized.common import factor
 from firstlight.claims.linearized.tasks import Task, parts_of
-from firstlight.core.parallel import map_tasks
-from firstlight.core.result import Result
-from firstlight.measures.linearized import effective_rank, ntk_gram
-from firstlight.models import build, parameter_count
-from firstlight.store import RunSpec, Store
+from firstlight.measures.linearized.tangent_kernel import ntk_gram
+from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
+from firstlight.models.building import build, parameter_count
 
 OUTPUTS = 10
 

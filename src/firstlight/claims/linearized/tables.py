@@ -23,7 +23,7 @@ from firstlight.claims.linearized.pairs import Pair, Plan
 from firstlight.claims.quantities import Quantity, at_end, lowest, value
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.figures import Figure
+from firstlight.pages.figures.figure import Figure
 
 DIGITS, SHIFTED = "zero or not", "shifted zero or not"
 TABLES = {  # test accuracy in per cent

@@ -7,10 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from firstlight.core.result import Result
-from firstlight.core.seeds import seed_from
-from firstlight.data import ImageData, load
-from firstlight.data.interventions import ChannelNormalisation, random_shifts
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import seed_from
+from firstlight.data.catalogue import load
+from firstlight.data.images import ImageData
+from firstlight.data.interventions.normalisation import ChannelNormalisation
+from firstlight.data.interventions.placement import random_shifts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._internal.devices import device_of
+from firstlight._internal.executor import map_tasks
 from firstlight.claims.conditions import all_of, falling
 from firstlight.claims.evidence import Evidence, Measured, by
 from firstlight.claims.linearized.common import PUBLISHED_WIDTHS, factor
@@ -16,11 +18,13 @@ from firstlight.claims.linearized.tasks import Task, parts_of
 from firstlight.claims.quantities import at_end
 from firstlight.claims.rules import Change, Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.devices import device_of
-from firstlight.core.parallel import map_tasks
-from firstlight.figures import Curve, Figure, curves
-from firstlight.models import ModelSpec, linearize
-from firstlight.training import Recipe, geometric_steps, train
+from firstlight.models.linearized import linearize
+from firstlight.models.spec import ModelSpec
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.loop import train
+from firstlight.training.observers import geometric_steps
+from firstlight.training.recipe import Recipe
 
 ZERO_OR_NOT = Task(n=300, n_valid=100, n_test=200, binary=True)
 OTHER = 1000  # added to the seed of the second network

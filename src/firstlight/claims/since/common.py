@@ -7,9 +7,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.core.seeds import global_seed
-from firstlight.data import ImageData, load
-from firstlight.training import Recipe, predictions, train_on
+from firstlight._internal.seeds import global_seed
+from firstlight.data.catalogue import load
+from firstlight.data.images import ImageData
+from firstlight.training.loop import predictions, train_on
+from firstlight.training.recipe import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.seeds import generator_from
 from firstlight.claims.conditions import all_of
 from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz import patch_agop
-from firstlight.measures.since import ansatz_exponent, stationarity
+from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
+from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.measures.feature_ansatz.stationarity import stationarity
 
 DECAY = 0.02
 

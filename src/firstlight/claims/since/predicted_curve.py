@@ -8,8 +8,8 @@ from firstlight.claims.evidence import Measured, by
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.data import load
-from firstlight.insights import learning_curve
+from firstlight.data.catalogue import load
+from firstlight.questions.learning_curve import learning_curve
 
 
 @study

@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from firstlight._internal.seeds import global_seed
 from firstlight.claims.evidence import Measured
 from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
-from firstlight.core.seeds import global_seed
-from firstlight.data import load
-from firstlight.measures.since import activations, richness
+from firstlight.data.catalogue import load
+from firstlight.measures.layers.activations import activations
+from firstlight.measures.linearized.richness import richness
 
 
 @study

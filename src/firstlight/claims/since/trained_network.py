@@ -7,8 +7,11 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.since.common import DESK, PAPER, SMOKE, NetworkPlan, trained_network
 from firstlight.claims.study import Study, study
-from firstlight.estimators import RFMProbe
-from firstlight.measures.since import activations, centred_ansatz, class_variation, master_filters
+from firstlight.estimators.rfm_probe import RFMProbe
+from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
+from firstlight.measures.first_layer.master_filters import master_filters
+from firstlight.measures.layers.activations import activations
+from firstlight.measures.layers.class_variation import class_variation
 
 FIRST, LAST = "3", "9"  # layers whose inputs are the first features and the last
 

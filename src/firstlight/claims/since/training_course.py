@@ -10,8 +10,8 @@ from firstlight.claims.quantities import value
 from firstlight.claims.rules import Rule
 from firstlight.claims.since.common import DESK, PAPER, SMOKE, NetworkPlan, TrainedNetwork, trained_network
 from firstlight.claims.study import Study, study
-from firstlight.measures.since import accuracy_by_moments, score_agreement
-from firstlight.measures.since.score_agreement import ScoreAgreement
+from firstlight.measures.learning_order.gaussian_copies import accuracy_by_moments
+from firstlight.measures.learning_order.score_agreement import ScoreAgreement, score_agreement
 
 
 @study

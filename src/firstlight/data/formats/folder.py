@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.formats.pictures import AS_THEY_ARE, SUFFIXES, Decoding, any_colour, pictures
 from firstlight.data.images import members_of
 from firstlight.data.stored import Splits, StoredImages, stored_images

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import gunzipped, read_bytes
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.untrusted_files import gunzipped, read_bytes
 from firstlight.data.entries import Reader
 from firstlight.data.formats.finding import found_file
 from firstlight.data.stored import Splits, stored_images

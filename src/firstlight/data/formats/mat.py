@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import FAILURES, demand_room, reason_of
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.untrusted_files import FAILURES, demand_room, reason_of
 from firstlight.data.entries import Reader
 from firstlight.data.formats.finding import found_file
 from firstlight.data.stored import Splits, StoredImages, stored_images

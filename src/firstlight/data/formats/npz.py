@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import FAILURES, demand_regular, demand_room_for_zip, reason_of
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.untrusted_files import FAILURES, demand_regular, demand_room_for_zip, reason_of
 from firstlight.data.stored import Splits, StoredImages, stored_images
 
 _CHANNELS = (1, 3)

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import FAILURES, is_regular, reason_of
-from firstlight.core.progress import progress
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.progress import progress
+from firstlight._internal.untrusted_files import FAILURES, is_regular, reason_of
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".ppm", ".pgm", ".bmp", ".webp", ".tif", ".tiff", ".gif"})
 _GREY = frozenset({"1", "L", "LA", "La", "I", "I;16", "I;16B", "I;16L", "F"})

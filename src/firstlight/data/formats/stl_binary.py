@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.entries import Reader
 from firstlight.data.formats.finding import found_file
 from firstlight.data.stored import Splits, stored_images

@@ -16,7 +16,11 @@ from firstlight.data.interventions.normalisation import (
     ChannelNormalisation,
 )
 from firstlight.data.interventions.placement import noise_frame, random_shifts, shifted
-from firstlight.data.interventions.spectrum import Amplification, ComponentProjection, ZCAWhitening
+from firstlight.data.interventions.principal_components import (
+    Amplification,
+    ComponentProjection,
+    ZCAWhitening,
+)
 
 __all__ = [
     "MNIST_NORMALISATION",

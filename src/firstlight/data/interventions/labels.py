@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions.record import check_same_shape, noted, parts
 from firstlight.maths.patches import PatchGeometry, mean_patches

@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
 from firstlight.data.interventions.record import mapped, noted, parts
 

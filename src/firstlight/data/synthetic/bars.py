@@ -4,8 +4,8 @@ import math
 
 import torch
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 
 

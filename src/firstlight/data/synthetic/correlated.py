@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import generator_from
 
 
 def correlated_images(

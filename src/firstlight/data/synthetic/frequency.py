@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.seeds import generator_from
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 
 FREQUENCIES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)

@@ -13,12 +13,7 @@ from firstlight.measures.feature_ansatz.filter_faults import (
     FilterFaults,
     filter_faults,
 )
-from firstlight.measures.feature_ansatz.patch_agop import (
-    LayerGradients,
-    PatchAgop,
-    patch_agop,
-)
-from firstlight.measures.feature_ansatz.patch_operator import (
+from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
     LayerMaps,
     constant_share,
@@ -26,6 +21,11 @@ from firstlight.measures.feature_ansatz.patch_operator import (
     patch_operator_map,
     sobel_map,
     top_eigenvectors,
+)
+from firstlight.measures.feature_ansatz.patch_gradients import (
+    LayerGradients,
+    PatchAgop,
+    patch_agop,
 )
 
 __all__ = [

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.core.devices import follows_device
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
+from firstlight._internal.devices import follows_device
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
-from firstlight.maths.sandwich import Sandwich, Undefined, feature_similarity, rotated
-from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchAgop, patch_agop
+from firstlight.maths.filter_similarity import Sandwich, Undefined, feature_similarity, rotated
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop, patch_agop
 
 N_NULLS = 8
 TRAINED = "trained filters, trained gradients"
@@ -136,7 +136,7 @@ def ansatz(
     Parameters
     ----------
     model, data, options
-        As for :func:`firstlight.measures.feature_ansatz.patch_agop`.
+        As for :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     initial : torch.nn.Module, optional
         The model before training, or another one of its architecture. With it all four pairs are
         compared, else only the first.

@@ -3,8 +3,8 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._autograd.layers import CONVOLUTIONS, Layer, grouped_filters
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.autograd.layers import CONVOLUTIONS, Layer, grouped_filters
+from firstlight._internal.errors import InvalidInput
 
 
 def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"]:

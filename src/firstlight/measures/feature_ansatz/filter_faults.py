@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.result import Result
+from firstlight._internal.result import Result
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from firstlight._autograd.autocast import without_autocast
-from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
-from firstlight.core.devices import follows_device
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.autograd.autocast import without_autocast
+from firstlight._internal.autograd.model_state import demand_differentiable, evaluating, in_full_precision
+from firstlight._internal.devices import follows_device
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.maths import patch_pca
+from firstlight.maths.pca import patch_pca
 from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile, profile_from
 from firstlight.measures.first_layer.energy_profile import profile as profile_of_images
 from firstlight.measures.first_layer.first_convolution import Convolution

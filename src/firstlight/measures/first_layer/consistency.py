@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
-from firstlight.maths import (
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
+from firstlight.maths.correlation import (
     ChanceBaseline,
     Interval,
     correlation_matrix,

@@ -7,13 +7,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.core.devices import follows_device
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
+from firstlight._internal.devices import follows_device
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.maths import PCA, patch_pca, pearson, separated_blocks
+from firstlight.maths.correlation import pearson
+from firstlight.maths.pca import PCA, patch_pca, separated_blocks
 from firstlight.measures.first_layer.first_convolution import (
     Convolution,
     first_convolution,

@@ -9,12 +9,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from firstlight._autograd.hooks import Running, running_modules
-from firstlight._autograd.model_state import demand_differentiable, evaluating, in_full_precision
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
-from firstlight.core.shapes import Images
-from firstlight.maths import PatchGeometry
+from firstlight._internal.autograd.hooks import Running, running_modules
+from firstlight._internal.autograd.model_state import demand_differentiable, evaluating, in_full_precision
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
+from firstlight._internal.shapes import Images
+from firstlight.maths.patches import PatchGeometry
 
 
 @dataclass(frozen=True, kw_only=True)

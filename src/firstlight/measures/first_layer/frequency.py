@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
 from firstlight.measures.first_layer.energy_profile import Profile
 
 GRID = 32  # frequencies per axis at which small patches are sampled

@@ -4,9 +4,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.maths import PCA, PatchGeometry, mean_patches
+from firstlight.maths.patches import PatchGeometry, mean_patches
+from firstlight.maths.pca import PCA
 
 
 def label_correlation(data: ImageData, pca: PCA, geometry: PatchGeometry) -> Float[Tensor, "classes m"]:

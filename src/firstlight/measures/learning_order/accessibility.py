@@ -20,10 +20,10 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
-from firstlight._autograd.model_state import evaluating
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
-from firstlight.core.tables import write_csv
+from firstlight._internal.autograd.model_state import evaluating
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
+from firstlight._internal.tables import write_csv
 from firstlight.measures.learning_order.label_scores import (
     RunningMean,
     class_scores,

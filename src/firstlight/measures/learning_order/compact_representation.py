@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from firstlight.core.devices import follows_device, in_double
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
-from firstlight.core.seeds import generator_from
+from firstlight._internal.devices import follows_device, in_double
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
 
 BLOCK = 256  # basis vectors pushed through at a time
 

@@ -7,10 +7,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.result import Result
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
-from firstlight.maths import PCA, image_pca
+from firstlight.maths.pca import PCA, image_pca
 
 BLOCK_NUMBERS = 1 << 21  # cumulative scores held at a time: 16 MB of float64
 

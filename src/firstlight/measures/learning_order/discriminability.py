@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from firstlight._autograd.hooks import layer_inputs
-from firstlight._autograd.model_state import evaluating
-from firstlight.core.devices import follows_device
-from firstlight.core.errors import InvalidInput
-from firstlight.core.shapes import Images
+from firstlight._internal.autograd.hooks import layer_inputs
+from firstlight._internal.autograd.model_state import evaluating
+from firstlight._internal.devices import follows_device
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.shapes import Images
 
 BLOCK_NUMBERS = 1 << 25  # distances held at a time: 128 MB of float32
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 
 
 def class_scores(outputs: Any, n_rows: int) -> Float[Tensor, "b k"]:

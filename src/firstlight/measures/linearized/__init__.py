@@ -1,15 +1,15 @@
 """How far a network moved from its linearisation: tangent kernels and weight changes."""
 
-from firstlight.measures.linearized.layer_change import (
-    LayerChange,
-    layer_changes,
+from firstlight.measures.linearized.exact_solution import (
+    LinearSolution,
+    solve_linearized,
 )
-from firstlight.measures.linearized.ntk import (
+from firstlight.measures.linearized.tangent_kernel import (
     jacobian,
     layer_ntk_grams,
     ntk_gram,
 )
-from firstlight.measures.linearized.ntk_summary import (
+from firstlight.measures.linearized.tangent_kernel_summary import (
     LabelAlignment,
     NtkChange,
     NtkSpectrum,
@@ -18,9 +18,9 @@ from firstlight.measures.linearized.ntk_summary import (
     ntk_change,
     ntk_spectrum,
 )
-from firstlight.measures.linearized.solution import (
-    LinearSolution,
-    solve_linearized,
+from firstlight.measures.linearized.weight_change import (
+    LayerChange,
+    layer_changes,
 )
 
 __all__ = [

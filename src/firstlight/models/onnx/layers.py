@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight.models.onnx.reading import Node
-from firstlight.models.onnx.shapes import padded, padding_of
+from firstlight.models.onnx.shape_operations import padded, padding_of
 
 CONVOLUTIONS: tuple[Any, ...] = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 LARGEST_STEP = 256  # padding, stride or dilation: a damaged file must not ask for any memory it likes

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import reason_of
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.untrusted_files import reason_of
 from firstlight.models.onnx.layers import LAYERS, layer_of
 from firstlight.models.onnx.operations import operation
 from firstlight.models.onnx.reading import Graph, Node, read_graph

@@ -9,7 +9,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight.models.onnx.reading import DTYPES
-from firstlight.models.onnx.shapes import ON_SHAPES, ON_SHAPES_AS_SET, Operation, demand_size, integers
+from firstlight.models.onnx.shape_operations import (
+    ON_SHAPES,
+    ON_SHAPES_AS_SET,
+    Operation,
+    demand_size,
+    integers,
+)
 
 
 def operation(kind: str, attributes: dict[str, Any], opset: int) -> Operation | None:

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firstlight.core.errors import InvalidInput
-from firstlight.core.foreign import guarded, read_bytes
-from firstlight.models.protobuf import fields
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.untrusted_files import guarded, read_bytes
+from firstlight.models.onnx.protobuf import fields
 
 # fields of ONNX's messages, as numbered in its public schema
 GRAPH, OPSET = 7, 8

@@ -1,0 +1,163 @@
+"""Sums of outer products of gradients, one small matrix per layer, group and set of images."""
+
+import math
+from collections.abc import Mapping
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight._internal.autograd.layers import AppliedLayer, range_basis
+from firstlight._internal.autograd.model_outputs import Directions
+
+N_SETS = 8  # disjoint sets of images: what a standard error is estimated from
+_BYTES = 600_000_000
+ORDINARY = 40  # powers of two around 1 within which squares keep all their digits in float32
+
+
+class Accumulators:
+    """Receives gradients at the outputs of layers and keeps the sums of their outer products.
+
+    Parameters
+    ----------
+    layers : mapping of str to AppliedLayer
+        By name.
+    generator : torch.Generator
+        Generator of random output combinations.
+
+    Notes
+    -----
+    Images are dealt to the sets block by block in turn. Sums are kept in the precision of the model,
+    at least float32; each holds few enough terms that this costs no digit that the gradients had. Gradients whose
+    squares float32 cannot hold, as in the first layers of untrained deep networks, are multiplied by a power of two
+    meanwhile, which is exact.
+    """
+
+    def __init__(self, layers: Mapping[str, AppliedLayer], *, generator: torch.Generator) -> None:
+        self.layers = dict(layers)
+        self.generator = generator
+        filters = {name: layer.filters for name, layer in layers.items()}
+        self._bases = {name: range_basis(rows) for name, rows in filters.items()}
+        self._sizes = {
+            name: (g, k, min(k, d)) for name, (g, k, d) in ((n, w.shape) for n, w in filters.items())
+        }
+        entries = sum(g * r * r for g, _, r in self._sizes.values())
+        self.n_sets = max(2, min(N_SETS, _BYTES // (8 * max(entries, 1))))
+        self.counts = torch.zeros(self.n_sets, dtype=torch.float64)
+        self.reached: set[str] = set()
+        self.wanted: frozenset[str] = frozenset(layers)
+        self.output_layers: set[str] = set()
+        self.directions: Directions | None = None
+        self.n_outputs = 0
+        self._sums: dict[str, Tensor] = {}
+        self._squares: dict[str, Tensor] = {}
+        self._scales: dict[str, float] = {}
+        self._bounds: list[tuple[int, int, int]] = []
+        self._identity: tuple[str, int] | None = None
+        self._dealt = 0
+
+    @property
+    def n_passes(self) -> int:
+        """Backward passes per image."""
+        assert self.directions is not None
+        return self.directions.n_passes
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all outputs are summed."""
+        assert self.directions is not None
+        return self.directions.n_random == 0
+
+    def begin(
+        self, *, n_images: int, n_outputs: int, directions: Directions, identity: tuple[str, int] | None
+    ) -> None:
+        """Note a forward pass: its images are dealt evenly to the sets, as runs of neighbours.
+
+        `identity` is the call of a linear layer that gave the outputs themselves: the outer products at
+        its output sum to the identity, whichever directions are taken.
+        """
+        self.n_outputs, self.directions, self._identity = n_outputs, directions, identity
+        order = [(self._dealt + i) % self.n_sets for i in range(self.n_sets)]
+        share, rest = divmod(n_images, self.n_sets)
+        start, self._bounds = 0, []
+        for position, index in enumerate(order):
+            stop = start + share + (position < rest)
+            if stop > start:
+                self._bounds.append((index, start, stop))
+                self.counts[index] += stop - start
+            start = stop
+        self._dealt += rest
+        if identity is not None:
+            self._add_identity(identity[0])
+
+    def receive(self, name: str, call: int, gradient: Tensor) -> None:
+        """Add the outer products of one gradient, set by set, if the layer is among those `wanted` in this pass."""
+        if name not in self.wanted:
+            return
+        self.reached.add(name)
+        if (name, call) == self._identity:  # its sum over all outputs is the identity: already added
+            return
+        layer = self.layers[name]
+        if gradient.ndim < layer.weight.ndim:  # the model shows this layer one image at a time
+            gradient = gradient[None]
+        scale = self._scale_of(name, gradient)
+        sums, squares = self._sums_of(name, gradient)
+        # A model may fold other axes into the first one (windows of an attention), or put positions first.
+        # Every row is counted once all the same; only which set of images it counts for is then a guess.
+        n = self._bounds[-1][2]
+        for index, start, stop in self._bounds:
+            some = gradient[start * len(gradient) // n : stop * len(gradient) // n]
+            if not len(some):
+                continue
+            rows = _rows(some, layer.groups, is_linear=layer.is_linear)
+            rows = rows if scale == 1 else rows * scale
+            squares += rows.square().sum(2)
+            if (basis := self._bases[name]) is not None:
+                rows = basis.to(rows).mT @ rows
+            sums[index].baddbmm_(rows, rows.mT)
+
+    def parts(self, name: str) -> Float[Tensor, "s g r r"]:
+        """Return the sums of one layer, on the CPU, and clear them."""
+        parts = self._sums.pop(name).cpu()
+        if (scale := self._scales.get(name, 1.0)) != 1:
+            parts = parts.double() / scale**2
+        for part in parts:  # rounding leaves the products asymmetric in the last bit
+            part.copy_((part + part.mT) / 2)
+        return parts
+
+    def sensitivity(self, name: str) -> Float[Tensor, "g k"]:
+        """Squared gradient at each output of a layer, summed over positions and outputs, by image."""
+        squares = self._squares[name].cpu().double() / self._scales.get(name, 1.0) ** 2
+        return squares / self.counts.sum()
+
+    def _add_identity(self, name: str) -> None:
+        sums, squares = self._sums_of(name, self.layers[name].weight)
+        for index, start, stop in self._bounds:
+            sums[index].diagonal(dim1=-2, dim2=-1).add_(stop - start)
+            squares += stop - start
+
+    def _scale_of(self, name: str, gradient: Tensor) -> float:
+        """Power of two that brings the gradients of a layer near 1, or 1 if their squares are ordinary numbers."""
+        if name not in self._scales:
+            largest = float(gradient.detach().abs().max()) if gradient.numel() else 0.0
+            if largest == 0 or not math.isfinite(largest):
+                return 1.0
+            exponent = math.frexp(largest)[1]
+            is_ordinary = abs(exponent) <= ORDINARY or name in self._sums  # the identity may be in it already
+            self._scales[name] = 1.0 if is_ordinary else 2.0 ** max(-126, min(126, -exponent))
+        return self._scales[name]
+
+    def _sums_of(self, name: str, like: Tensor) -> tuple[Tensor, Tensor]:
+        if name not in self._sums:
+            dtype = torch.promote_types(like.dtype, torch.float32)
+            groups, k, r = self._sizes[name]
+            self._sums[name] = torch.zeros(self.n_sets, groups, r, r, dtype=dtype, device=like.device)
+            self._squares[name] = torch.zeros(groups, k, dtype=dtype, device=like.device)
+        return self._sums[name], self._squares[name]
+
+
+def _rows(gradient: Tensor, groups: int, *, is_linear: bool) -> Float[Tensor, "g k m"]:
+    """One row per filter of a group, over all images and positions."""
+    gradient = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+    filters_first = gradient.movedim(-1 if is_linear else 1, 0)
+    return filters_first.reshape(groups, filters_first.shape[0] // groups, -1)

@@ -1,0 +1,383 @@
+"""One map for everything that is embarrassingly parallel.
+
+Each task runs on one thread. That is the fastest plan for many small networks on a CPU, and it makes
+the result independent of how many run side by side: sums over threads would change the last bits.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+import joblib
+import torch
+from threadpoolctl import threadpool_limits
+
+from firstlight._internal.cluster.worker import is_worker
+from firstlight._internal.devices import chosen_device, computing_on
+from firstlight._internal.errors import InvalidInput, WorkerLost
+from firstlight._internal.files import scratch_folder
+from firstlight._internal.progress import Bar, is_watched, progress
+from firstlight._internal.workers import POLL_SECONDS, end_with, running, stopping_workers
+
+if TYPE_CHECKING:
+    from firstlight._internal.cluster.client import Cluster
+
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+
+_sink: Callable[[float, str], None] | None = None
+_worker_seconds = 0.0
+_cluster: "Cluster | None" = None
+_kept: "_Calls | None" = None
+
+
+@runtime_checkable
+class Keeper(Protocol):
+    """Somewhere to keep the outcomes of finished tasks, so that a killed process need not repeat them."""
+
+    def get(self, key: str) -> tuple[Any, float] | None:
+        """The outcome kept under a key and the CPU seconds it cost, or None."""
+
+    def put(self, key: str, outcome: Any, seconds: float) -> None:
+        """Keep an outcome, or leave it if it cannot be kept."""
+
+
+class _Calls:
+    """Names the tasks of a block by the order of the calls, which the settings and the code decide."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper, self.calls = keeper, 0
+
+    def key(self, label: str) -> str:
+        self.calls += 1
+        words = "".join(letter if letter.isalnum() else "-" for letter in label)
+        return f"{self.calls:03d}-{words}"
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of all finished tasks it gave to others."""
+    return time.process_time() + _worker_seconds
+
+
+def credit_cpu(seconds: float) -> None:
+    """Count CPU time that was spent earlier: what a result costs includes the stored results it reuses."""
+    global _worker_seconds
+    _worker_seconds += seconds
+
+
+def report_fraction(done: float, *, note: str = "") -> None:
+    """Report the finished fraction of the current task and a short note; costs nothing if no bar is shown."""
+    if _sink is not None:
+        _sink(done, note)
+
+
+def default_jobs() -> int:
+    """Number of tasks to run in parallel: `FIRSTLIGHT_JOBS`, else the cores this process may use.
+
+    Inside a task on a cluster it is 1: the other cores of that machine have workers of their own. On another device
+    than the CPU it is 1 too, unless `FIRSTLIGHT_JOBS` is given: processes would share its memory.
+    """
+    if is_worker():
+        return 1
+    given = os.environ.get("FIRSTLIGHT_JOBS", "")
+    if given:
+        if not given.isdigit() or int(given) < 1:
+            raise InvalidInput(f"`FIRSTLIGHT_JOBS` must be a whole number of at least 1; got {given!r}.")
+        return int(given)
+    device = chosen_device()
+    if device is not None and device.type != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Use one thread for torch and BLAS inside the block."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def map_tasks(
+    function: Callable[[Task], Outcome],
+    tasks: Sequence[Task],
+    *,
+    label: str,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> list[Outcome]:
+    """Apply `function` to every task, in processes, and return the outcomes in order.
+
+    Parameters
+    ----------
+    function : callable
+        Any callable; closures are fine.
+    tasks : sequence of Task
+        Arguments, one for each call.
+    label : str
+        Text before the progress bar.
+    n_jobs : int, optional
+        Number of processes; 1 runs everything in this one. Default :func:`default_jobs`.
+    show : bool, optional
+        Force the progress bar on or off.
+
+    Notes
+    -----
+    Inside :func:`on_cluster` the same call runs on that cluster, whatever `n_jobs`.
+    """
+    finished = finished_tasks(function, tasks, label=label, n_jobs=n_jobs, show=show)
+    outcomes = dict(finished)
+    return [outcomes[index] for index in range(len(tasks))]
+
+
+def finished_tasks(
+    function: Callable[[Task], Outcome],
+    tasks: Sequence[Task],
+    *,
+    label: str,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield index and outcome of every task as soon as it is done; arguments as for :func:`map_tasks`."""
+    if _kept is not None:
+        yield from _not_kept(_kept, function, tasks, label=label, n_jobs=n_jobs, show=show)
+        return
+    watched = is_watched() if show is None else show
+    function = _SameDevice.of(function)
+    jobs = min(n_jobs or default_jobs(), max(len(tasks), 1))
+    with progress(label, total=len(tasks), unit="done", show=watched) as bar:
+        if _cluster is not None:
+            yield from _on_cluster(_cluster, function, tasks, bar if watched else None)
+        elif jobs == 1 or is_worker():
+            for index, task in enumerate(tasks):
+                yield index, _run_here(function, task, index, bar)
+        else:
+            yield from _in_processes(function, tasks, jobs, bar if watched else None)
+
+
+class _SameDevice:
+    """A function that computes on the device of the process that gave it away; a picklable closure."""
+
+    def __init__(self, function: Callable[[Any], Any], device: str) -> None:
+        self.function, self.device = function, device
+
+    def __call__(self, task: Any) -> Any:
+        with computing_on(self.device):
+            return self.function(task)
+
+    @classmethod
+    def of(cls, function: Callable[[Task], Outcome]) -> Callable[[Task], Outcome]:
+        device = chosen_device()
+        return function if device is None or device.type == "cpu" else cls(function, device.type)
+
+
+def _not_kept(
+    kept: _Calls, function: Callable[[Task], Outcome], tasks: Sequence[Task], *, label: str, **options: Any
+) -> Iterator[tuple[int, Outcome]]:
+    """Yield what is kept, then run the rest and keep it. Tasks within these tasks are not kept by themselves."""
+    call = kept.key(label)
+    missing = []
+    for index in range(len(tasks)):
+        found = kept.keeper.get(f"{call}-{index}")
+        if found is None:
+            missing.append(index)
+        else:
+            credit_cpu(found[1])
+            yield index, found[0]
+    start = cpu_seconds()
+    with _without_keeper():
+        for place, outcome in finished_tasks(function, [tasks[i] for i in missing], label=label, **options):
+            kept.keeper.put(f"{call}-{missing[place]}", outcome, cpu_seconds() - start)
+            start = cpu_seconds()
+            yield missing[place], outcome
+
+
+@contextmanager
+def keeping(keeper: Keeper) -> Iterator[None]:
+    """Keep the outcome of every task of the block, and take those that an earlier try left there.
+
+    Parameters
+    ----------
+    keeper : Keeper
+        Must be the same only for the same computation: tasks are known by the order of the calls.
+    """
+    global _kept
+    before, _kept = _kept, _Calls(keeper)
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+@contextmanager
+def _without_keeper() -> Iterator[None]:
+    global _kept
+    before, _kept = _kept, None
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+def _in_processes(
+    function: Callable[[Task], Outcome], tasks: Sequence[Task], jobs: int, bar: Bar | None
+) -> Iterator[tuple[int, Outcome]]:
+    global _worker_seconds
+    # heartbeats, and the wish to stop, are files
+    with scratch_folder() as folder:
+        calls = (
+            joblib.delayed(_run_there)(function, task, index, folder, bar is not None, os.getpid())
+            for index, task in enumerate(tasks)
+        )
+        # workers watch their parent before they import what the tasks need, which takes seconds
+        watching = {"initializer": end_with, "initargs": (os.getpid(),)}
+        parallel = joblib.Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered", **watching)
+        with _polling(bar, folder) if bar else nullcontext(), stopping_workers(folder):
+            try:
+                for index, outcome, seconds in parallel(calls):
+                    _worker_seconds += seconds
+                    yield index, outcome
+            except BrokenProcessPool as error:
+                raise WorkerLost(
+                    "All worker processes must live until their tasks are done; one ended before, as happens when "
+                    f"memory runs out. Finished runs are kept. Set FIRSTLIGHT_JOBS to less than {jobs} and try again."
+                ) from error
+
+
+def _on_cluster(
+    cluster: "Cluster", function: Callable[[Task], Outcome], tasks: Sequence[Task], bar: Bar | None
+) -> Iterator[tuple[int, Outcome]]:
+    global _worker_seconds
+    fractions: dict[int, float] = {}
+
+    def listen(index: int, done: float, note: str) -> None:
+        fractions[index] = max(done, fractions.get(index, 0.0))
+        if bar is not None:
+            bar.update(completed=sum(list(fractions.values())), note=note)
+
+    for index, finished in cluster.run(function, tasks, run=_run_timed, listen=listen if bar else None):
+        for run in finished.runs:
+            run.write()
+        outcome = finished.outcome
+        if finished.is_stored:  # on this machine: the same function finds it here
+            with single_thread():
+                outcome = function(tasks[index])
+        _worker_seconds += finished.seconds
+        listen(index, 1.0, "")
+        yield index, outcome
+
+
+@contextmanager
+def on_cluster(address: str | None) -> Iterator[int | None]:
+    """Send the tasks of the block to a Dask cluster, and yield the number of its workers; None runs them here.
+
+    Parameters
+    ----------
+    address : str or None
+        ``tcp://host:port`` or ``tls://host:port`` of a scheduler, the path of its scheduler file, or ``local:N`` for N
+        worker processes of this machine.
+
+    Notes
+    -----
+    Each worker is one process that runs one task at a time on one thread, so outcomes have the same bits as here.
+    A worker with another firstlight, torch or Python is refused, one with another processor is reported.
+    """
+    global _cluster
+    if address is None:
+        yield None
+        return
+    from firstlight._internal.cluster.connection import connected
+
+    with connected(address) as cluster:
+        before, _cluster = _cluster, cluster
+        try:
+            yield cluster.cores
+        finally:
+            _cluster = before
+
+
+def cluster_cores() -> int | None:
+    """Number of workers of the cluster that takes the tasks; None if they run on this machine."""
+    return None if _cluster is None else _cluster.cores
+
+
+def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: Bar) -> Outcome:
+    with _reporting(lambda done, note: bar.update(completed=index + done, note=note)), single_thread():
+        outcome = function(task)
+    bar.update(completed=index + 1)
+    return outcome
+
+
+def _run_timed(
+    function: Callable[[Task], Outcome], task: Task, report: Callable[[float, str], None]
+) -> tuple[Outcome, float]:
+    start = cpu_seconds()
+    with _reporting(report), single_thread():
+        outcome = function(task)
+    return outcome, cpu_seconds() - start
+
+
+def _run_there(
+    function: Callable[[Task], Outcome], task: Task, index: int, folder: Path, watched: bool, parent: int
+) -> tuple[int, Outcome, float]:
+    heartbeat = folder / str(index) if watched else None
+    last = 0.0
+
+    def beat(done: float, note: str) -> None:
+        nonlocal last
+        if heartbeat and (now := time.monotonic()) - last > POLL_SECONDS:
+            last = now
+            heartbeat.write_text(f"{done:.4f} {note}")
+
+    with running(folder, parent):
+        outcome, seconds = _run_timed(function, task, beat)
+    if heartbeat:
+        heartbeat.write_text("1")
+    return index, outcome, seconds
+
+
+@contextmanager
+def _reporting(sink: Callable[[float, str], None]) -> Iterator[None]:
+    global _sink
+    before, _sink = _sink, sink
+    try:
+        yield
+    finally:
+        _sink = before
+
+
+@contextmanager
+def _polling(bar: Bar, folder: Path) -> Iterator[None]:
+    """Add up the heartbeats that the workers write, twice a second."""
+    finished = threading.Event()
+
+    def poll() -> None:
+        while not finished.wait(POLL_SECONDS):
+            beats = [_beat(file) for file in folder.iterdir() if file.name.isdigit()]
+            notes = [note for done, note in beats if note and done < 1]
+            bar.update(completed=sum(done for done, _ in beats), note="; ".join(notes[:3]))
+
+    watcher = threading.Thread(target=poll, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        watcher.join()
+
+
+def _beat(file: Path) -> tuple[float, str]:
+    try:
+        done, _, note = file.read_text().partition(" ")
+        return float(done), note
+    except (OSError, ValueError):  # just being written
+        return 0.0, ""

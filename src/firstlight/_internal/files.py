@@ -1,0 +1,364 @@
+"""Files that are written completely or not at all."""
+
+import errno
+import hashlib
+import json
+import os
+import platform
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
+from io import BufferedWriter
+from pathlib import Path
+from typing import Any
+
+from firstlight._internal.errors import StoreProblem
+from firstlight._internal.untrusted_files import demand_regular
+
+BLOCK = 1 << 20
+WAIT_SECONDS = 0.1  # between two looks at a lock that somebody holds
+SIGN_SECONDS = 2.0  # between two signs of life of its holder
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a regular file's bytes, read in blocks."""
+    digest = hashlib.sha256()
+    with demand_regular(path).open("rb") as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def canonical_json(value: Any) -> str:
+    """JSON that is equal for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def seal_of(body: Mapping[str, Any]) -> str:
+    """Checksum of a JSON object, to be kept beside it."""
+    return hashlib.sha256(canonical_json(body).encode()).hexdigest()
+
+
+@contextmanager
+def clear_disk_errors(path: Path) -> Iterator[None]:
+    """Turn a full disk or a lack of permission into one sentence that names the path."""
+    try:
+        yield
+    except OSError as error:
+        reason = {
+            errno.ENOSPC: "the disk is full",
+            errno.EDQUOT: "the disk quota is used up",
+            errno.EACCES: "permission denied",
+            errno.EPERM: "permission denied",
+            errno.EROFS: "the file system is read-only",
+            errno.EEXIST: "a file of that name is in the way",
+            errno.ENOTDIR: "a part of the path is a file, not a folder",
+        }.get(error.errno or 0)
+        if reason is None:
+            raise
+        raise StoreProblem(
+            f"Cannot write {path}: {reason}. Free some space or choose another folder; "
+            "what was finished before is kept."
+        ) from error
+
+
+def file_to_write(path: Path) -> Path:
+    """Follow links to the file that `path` stands for, and refuse whatever is there but is no regular file.
+
+    A rename over a device, a FIFO or a socket would destroy it: as root, even ``/dev/null``.
+    """
+    target = _without_links(path)
+    kind = _kind(target)
+    if kind not in ("", "a file"):
+        raise StoreProblem(f"Cannot write {path}: it is {kind}, not a regular file. Choose another name.")
+    return target
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; rename it to `path` only if the block succeeds.
+
+    A link stays, and the file it leads to is replaced. Whatever is no regular file is refused. The file gets
+    the permissions that any new file gets: some writers make theirs readable by the owner only.
+    """
+    with clear_disk_errors(path):
+        target = file_to_write(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(target.parent)
+        part = _beside(target)
+        part.touch(exist_ok=False)
+        mode = stat.S_IMODE(part.stat().st_mode)
+        try:
+            yield part
+            part.chmod(mode)
+            flush(part)
+            part.replace(file_to_write(path))
+            flush(target.parent)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `path`; rename it only if the block succeeds and `path` is free.
+
+    If another process finished the same folder meanwhile, its folder stays and ours is dropped. A link stays,
+    and the folder it leads to is made; whatever else is no folder is refused. Files in it get the permissions
+    that any new file gets.
+    """
+    with clear_disk_errors(path):
+        target = _folder_to_write(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep_once(target.parent)
+        part = _beside(target)
+        part.mkdir()
+        mode = stat.S_IMODE(part.stat().st_mode)
+        try:
+            yield part
+            for file in part.iterdir():
+                if file.is_file():
+                    file.chmod(mode & 0o666)
+                flush(file)
+            flush(part)
+            if not _folder_to_write(path).exists():
+                _rename_unless_taken(part, target)
+            flush(target.parent)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
+    """Hold a lock file; the lock vanishes with the process, however that ends.
+
+    Parameters
+    ----------
+    path : Path
+        The lock file. It stays until :func:`sweep` finds that nobody holds it.
+    shared : bool, default False
+        Let others hold the lock too, as readers do; only a holder that shares nothing keeps them out.
+    patience : float, optional
+        Take the place of a holder that gave no sign of life for so many seconds: one that was stopped, or whose machine
+        hangs. Only for work that two may do at once without harm. A holder gives signs if it has patience itself.
+    """
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: the last writer finds the folder taken and yields
+        yield
+        return
+    while True:
+        with clear_disk_errors(path):
+            file = file_to_write(path).open("ab")
+        if patience is None:
+            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        elif not _taken_while_it_lives(file, patience) and _is_at(file, path):
+            path.unlink(missing_ok=True)  # the silent holder keeps its file, and we make another of this name
+        if _is_at(file, path):
+            break
+        file.close()  # swept away while we waited: others hold another file of this name
+    with file, nullcontext() if patience is None else _signs_of_life(file):
+        yield
+
+
+def _taken_while_it_lives(file: BufferedWriter, patience: float) -> bool:
+    """Wait for a lock; give up when the time of its file has not changed for too long by our own clock."""
+    import fcntl
+
+    seen, since = -1, time.monotonic()
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            now = os.fstat(file.fileno()).st_mtime_ns
+            if now != seen:
+                seen, since = now, time.monotonic()
+            elif time.monotonic() - since > patience:
+                return False
+            time.sleep(WAIT_SECONDS)
+
+
+@contextmanager
+def _signs_of_life(file: BufferedWriter) -> Iterator[None]:
+    """Renew the time of a file every other second, from a thread that stops when the process is stopped."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(SIGN_SECONDS):
+            with suppress(OSError):
+                os.utime(file.fileno())
+
+    thread = threading.Thread(target=renew, daemon=True, name="signs of life")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _is_at(file: BufferedWriter, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a temporary folder that goes with the block; what killed processes left of theirs goes first."""
+    _sweep_once(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"firstlight-{_owned()}-") as name:
+        yield Path(name)
+
+
+def sweep(folder: Path, patterns: Iterable[str], *, days: float = 1.0) -> None:
+    """Remove what killed processes left: entries that fit a pattern, are ours, and are abandoned or old.
+
+    Abandoned is what has the number of a process in its name that no longer runs on this machine.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look, not below.
+    patterns : iterable of str
+        Names such as ``".*.part"``. Lock files that somebody holds stay.
+    days : float, default 1.0
+        Age of the youngest file in an entry, from which on it is old; infinity spares all that is not abandoned.
+    """
+    limit = time.time() - 86_400 * days
+    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
+        try:
+            if not (_is_mine(path) and (_is_abandoned(path.name) or _youngest(path) < limit)):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.suffix == ".lock":
+                _remove_lock(path)
+            else:
+                path.unlink()
+        except OSError:  # another process sweeps too, or the folder is read-only
+            continue
+
+
+_swept: set[Path] = set()
+
+
+def _sweep_once(folder: Path) -> None:
+    """Remove what is abandoned in a folder, at the first time this process writes to it."""
+    if folder not in _swept:
+        _swept.add(folder)
+        sweep(folder, [".*.part", "firstlight-*"], days=float("inf"))
+
+
+def _owned() -> str:
+    """A name that nobody else uses, and that says whose it is."""
+    return f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+
+
+@cache
+def _machine() -> str:
+    """Six digits for this machine since its start, and for this set of processes: containers share folders only."""
+    facts = [platform.node()]
+    with suppress(OSError):
+        facts += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
+    return hashlib.sha256(" ".join(facts).encode()).hexdigest()[:6]
+
+
+def _is_abandoned(name: str) -> bool:
+    owner = re.search(r"([0-9a-f]{6})-(\d+)-[0-9a-f]{8}", name)
+    if owner is None or owner[1] != _machine() or os.name == "nt":  # asking for a process would end it there
+        return False
+    try:
+        os.kill(int(owner[2]), 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return False
+
+
+def _is_mine(path: Path) -> bool:
+    return not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid()
+
+
+def _youngest(path: Path) -> float:
+    """When anything in an entry changed last."""
+    entries = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
+    return max(entry.lstat().st_mtime for entry in entries)
+
+
+def _remove_lock(path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        return
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError, an OSError, if it is held
+        path.unlink()
+
+
+def _folder_to_write(path: Path) -> Path:
+    target = _without_links(path)
+    kind = _kind(target)
+    if kind not in ("", "a folder"):
+        raise StoreProblem(f"Cannot write {path}: it is {kind}, not a folder. Choose another name.")
+    return target
+
+
+def _rename_unless_taken(part: Path, target: Path) -> None:
+    try:
+        part.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # someone finished it since we looked
+            raise
+
+
+def _without_links(path: Path) -> Path:
+    if not path.is_symlink():
+        return path
+    try:
+        return path.resolve(strict=False)
+    except (OSError, RuntimeError) as error:  # RuntimeError before Python 3.13
+        raise StoreProblem(f"Cannot write {path}: it is a link that leads in a circle. Remove it.") from error
+
+
+def _kind(path: Path) -> str:
+    """What the file system has there, in words, or "" for nothing. One look: what others write may go between two."""
+    kinds = {
+        stat.S_IFREG: "a file",
+        stat.S_IFDIR: "a folder",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+    }
+    try:
+        return kinds.get(stat.S_IFMT(path.stat().st_mode), "something else")
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{_owned()}.part")
+
+
+def flush(path: Path) -> None:
+    """Make sure that bytes reach the disk before their name does, and a name before anyone is told of it."""
+    if os.name == "nt" and path.is_dir():  # folders cannot be opened there
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not path.is_dir():  # some network file systems refuse folders
+            raise
+    finally:
+        os.close(descriptor)

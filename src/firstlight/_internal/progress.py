@@ -1,0 +1,204 @@
+"""Progress bars that appear on a terminal only, so that pipes and logs stay clean."""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+from firstlight._internal.terminal import visible
+
+if TYPE_CHECKING:
+    from rich import progress as rich_progress
+    from rich.console import RenderableType
+
+T = TypeVar("T")
+
+
+@runtime_checkable
+class Bar(Protocol):
+    """The part of a progress bar that long-running code uses."""
+
+    def advance(self, amount: float = 1.0) -> None:
+        """Move on by `amount` of the total."""
+
+    def update(self, *, completed: float | None = None, note: str | None = None) -> None:
+        """Set the position or the short text beside the bar."""
+
+
+class _Silent:
+    def advance(self, amount: float = 1.0) -> None:
+        pass
+
+    def update(self, *, completed: float | None = None, note: str | None = None) -> None:
+        pass
+
+
+def is_watched() -> bool:
+    """Whether progress is shown: stderr is a terminal."""
+    return sys.stderr.isatty()
+
+
+class Screen:
+    """Findings of a long command so far, its progress bars, and the time left.
+
+    On a terminal everything is redrawn in place, with the bars below; elsewhere every finding is printed as
+    one line.
+    """
+
+    def __init__(self, title: str, *, seconds: float | None, show: bool) -> None:
+        self.title, self.seconds, self.start = title, seconds, time.monotonic()
+        self.rows: list[tuple[str, str]] = []
+        self.is_done = False
+        self.bars: rich_progress.Progress | None = None
+        if show:
+            from rich import progress as shown
+
+            self.bars = shown.Progress(*_columns(shown, ""), auto_refresh=False)
+
+    def add(self, name: str, words: str) -> None:
+        """Add a finding."""
+        self.rows.append((name, words))
+        if self.bars is None:
+            print(visible(f"{name}: {words}"), file=sys.stderr)
+
+    @property
+    def left(self) -> str:
+        """Time left of the planned time; without a plan, the time passed.
+
+        Examples
+        --------
+        >>> Screen("Tour", seconds=125.5, show=False).left
+        'about 2:05 left'
+        """
+        passed = time.monotonic() - self.start
+        if self.is_done:
+            return f"done in {int(passed) // 60}:{int(passed) % 60:02d}"
+        if self.seconds is None:
+            return f"{int(passed) // 60}:{int(passed) % 60:02d}"
+        rest = self.seconds - passed
+        return f"about {int(rest) // 60}:{int(rest) % 60:02d} left" if rest > 0 else "longer than planned"
+
+    def __rich__(self) -> "RenderableType":
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for name, words in self.rows:
+            table.add_row(Text(visible(name), style="bold"), Text(visible(words)))
+        head = Text.assemble((visible(self.title), "bold"), f"  {self.left}")
+        return Group(head, table, *([self.bars] if self.bars is not None else []))
+
+
+_screen: Screen | None = None
+
+
+@contextmanager
+def screen(title: str, *, seconds: float | None = None, show: bool | None = None) -> Iterator[Screen]:
+    """Show findings and bars of a long command while the block runs; the findings remain.
+
+    Parameters
+    ----------
+    title : str
+        Heading of the view.
+    seconds : float, optional
+        Planned time, if known.
+    show : bool, optional
+        Force the live view on or off; by default it is shown on a terminal only.
+    """
+    global _screen
+    shown = Screen(title, seconds=seconds, show=is_watched() if show is None else show)
+    if shown.bars is None:
+        yield shown
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    before, _screen = _screen, shown
+    try:
+        with Live(shown, console=Console(stderr=True), refresh_per_second=4):
+            yield shown
+            shown.is_done = True
+    finally:
+        _screen = before
+
+
+@contextmanager
+def progress(label: str, *, total: float | None, unit: str = "", show: bool | None = None) -> Iterator[Bar]:
+    """Show a bar with the time left while the block runs; it disappears afterwards.
+
+    Parameters
+    ----------
+    label : str
+        Text before the bar.
+    total : float or None
+        Amount of work, or None if unknown.
+    unit : str, default ''
+        "bytes" shows sizes and speed; anything else is printed after the count.
+    show : bool, optional
+        Force the bar on or off; by default it is shown on a terminal only.
+    """
+    if not (is_watched() if show is None else show):
+        yield _Silent()
+        return
+    if _screen is not None and _screen.bars is not None:
+        with _bar(_screen.bars, label, total) as bar:
+            yield bar
+        return
+    from rich import progress as rich  # imported when shown: 100 ms
+    from rich.console import Console
+
+    with rich.Progress(
+        *_columns(rich, unit), console=Console(stderr=True), transient=True
+    ) as shown, _bar(shown, label, total) as bar:  # fmt: skip
+        yield bar
+
+
+def _columns(shown: ModuleType, unit: str) -> "list[rich_progress.ProgressColumn]":
+    amount = (
+        [shown.DownloadColumn(), shown.TransferSpeedColumn()]
+        if unit == "bytes"
+        else [shown.MofNCompleteColumn(), shown.TextColumn(unit)]
+        if unit
+        else [shown.TaskProgressColumn()]
+    )
+    return [
+        shown.TextColumn("{task.description}", markup=False),
+        shown.BarColumn(),
+        *amount,
+        shown.TimeRemainingColumn(elapsed_when_finished=True),
+        shown.TextColumn("{task.fields[note]}", style="dim", markup=False),
+    ]
+
+
+@contextmanager
+def _bar(shown: "rich_progress.Progress", label: str, total: float | None) -> Iterator[Bar]:
+    """One bar, removed at the end."""
+    task = shown.add_task(visible(label), total=total, note="")
+
+    class _Shown:
+        def advance(self, amount: float = 1.0) -> None:
+            shown.advance(task, amount)
+
+        def update(self, *, completed: float | None = None, note: str | None = None) -> None:
+            fields = {} if note is None else {"note": visible(note)}
+            shown.update(task, completed=completed, **fields)  # type: ignore[arg-type]
+
+    try:
+        yield _Shown()
+    finally:
+        shown.remove_task(task)
+
+
+def track(
+    items: Iterable[T], label: str, *, total: int | None = None, show: bool | None = None
+) -> Iterator[T]:
+    """Iterate over `items` behind a progress bar."""
+    if total is None and isinstance(items, Sized):
+        total = len(items)
+    with progress(label, total=total, unit="done", show=show) as bar:
+        for item in items:
+            yield item
+            bar.advance()

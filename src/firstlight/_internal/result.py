@@ -1,0 +1,107 @@
+"""The base of every result: a frozen dataclass that shows itself."""
+
+import dataclasses
+import html
+from typing import Any, ClassVar
+
+import torch
+
+from firstlight._internal.devices import on_cpu
+from firstlight._internal.memory_layout import canonical_values
+
+DEEPEST = 4  # results inside results that a notebook unfolds
+MOST_ITEMS = 40
+
+
+class Result:
+    """Mixin for frozen dataclasses of tensors, numbers, words and nested results.
+
+    Subclasses are declared as ``@dataclass(frozen=True, kw_only=True)``. The store saves and loads
+    them; notebooks show them as a table.
+
+    Tensors are brought to the CPU, and into the layout of new ones, when the result is made, see
+    ``firstlight._internal.memory_layout``: what is computed from a result has the same bits before it is stored and
+    after. A subclass with a `__post_init__` of its own calls ``super().__post_init__()``.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    @classmethod
+    def kinds(cls) -> "dict[str, type[Result]]":
+        """Subclasses by name, as far as they are imported. Stored results say their class by this name."""
+        found: dict[str, type[Result]] = {}
+        for kind in cls.__subclasses__():
+            found |= {kind.__name__: kind, **kind.kinds()}
+        return found
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            value = getattr(self, f.name)
+            if (kept := canonical_values(on_cpu(value))) is not value:
+                object.__setattr__(self, f.name, kept)  # frozen dataclasses have no other way
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values: tensors become nested lists."""
+        return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    def _repr_html_(self) -> str:
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return _table(type(self).__name__, fields, depth=0)
+
+
+def plain(value: Any) -> Any:
+    """Plain Python values for anything a result may hold."""
+    if isinstance(value, torch.Tensor):
+        return value.tolist()
+    if isinstance(value, Result):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value
+
+
+def _table(title: str, fields: dict[str, Any], *, depth: int) -> str:
+    """Names and values, results inside results folded; every word is escaped, nothing runs."""
+    rows = "".join(
+        f"<tr><th style='text-align:left;vertical-align:top'>{html.escape(str(name))}</th>"
+        f"<td style='text-align:left'>{_cell(value, depth)}</td></tr>"
+        for name, value in fields.items()
+    )
+    return f"<table><caption style='text-align:left'><b>{html.escape(title)}</b></caption>{rows}</table>"
+
+
+def _cell(value: Any, depth: int) -> str:
+    if depth < DEEPEST:
+        items: dict[str, Any] = {}
+        if isinstance(value, Result):
+            items = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        elif isinstance(value, dict):
+            items = value
+        elif isinstance(value, list | tuple) and any(isinstance(v, Result) for v in value):
+            items = {str(i): v for i, v in enumerate(value[:MOST_ITEMS])}
+        if items:
+            name = type(value).__name__ if isinstance(value, Result) else f"{len(value)} entries"
+            inside = _table("", dict(list(items.items())[:MOST_ITEMS]), depth=depth + 1)
+            return f"<details><summary>{html.escape(name)}</summary>{inside}</details>"
+    return html.escape(brief(value))
+
+
+def brief(value: Any) -> str:
+    """Short text for a value, whatever its size."""
+    if isinstance(value, torch.Tensor):
+        if value.numel() <= 8:
+            return ", ".join(f"{v:.4g}" for v in value.flatten().tolist())
+        numbers = value.abs() if value.is_complex() else value
+        low, high = numbers.min().item(), numbers.max().item()
+        size = "size " if value.is_complex() else ""
+        return f"{tuple(value.shape)} {size}from {low:.4g} to {high:.4g}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, Result):
+        return type(value).__name__
+    text = str(value)
+    return text if len(text) <= 120 else text[:117] + "..."

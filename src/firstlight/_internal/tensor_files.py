@@ -1,0 +1,119 @@
+"""Files of named tensors: written with clear errors, sealed by a checksum of everything they hold."""
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from firstlight._internal.errors import StoreProblem
+from firstlight._internal.untrusted_files import demand_regular, guarded
+
+# two signs of a sealed file: one flipped bit cannot hide both, and so cannot pass it off as unsealed
+_SEAL, _SIGN = "firstlight.sha256", "firstlight.sealed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorFile:
+    """What a file of tensors holds.
+
+    Parameters
+    ----------
+    tensors : dict of str to Tensor
+        The tensors by name.
+    words : dict of str to str
+        The text beside them.
+    is_sealed : bool
+        Whether this package sealed the file; if so, the seal is intact.
+    """
+
+    tensors: dict[str, torch.Tensor]
+    words: dict[str, str]
+    is_sealed: bool
+
+
+def save_tensors(
+    path: Path, tensors: Mapping[str, torch.Tensor], words: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors and words to `path`; a full disk is an OSError, as with every other writer."""
+    try:
+        save_file(dict(tensors), path, metadata=dict(words) if words else None)
+        _sort_words(path)
+    except SafetensorError as error:
+        if number := re.search(r"os error (\d+)", str(error)):
+            raise OSError(int(number[1]), str(error), str(path)) from error
+        raise StoreProblem(f"Cannot write {path}: {error}.") from error
+
+
+def _sort_words(path: Path) -> None:
+    """Put the words in order, so that equal contents are equal bytes: safetensors writes them in any order."""
+    with path.open("r+b") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(length))
+        header["__metadata__"] = dict(sorted(header.get("__metadata__", {}).items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        if header["__metadata__"] and len(text) <= length:
+            file.seek(8)
+            file.write(text.ljust(length))
+
+
+def save_sealed(
+    path: Path, tensors: Mapping[str, torch.Tensor], words: Mapping[str, str] | None = None
+) -> None:
+    """Write tensors and words with a checksum of all of them, which :func:`load_sealed` compares."""
+    sealed = {name: _as_utf8(text) for name, text in (words or {}).items()} | {_SIGN: "yes"}
+    save_tensors(path, tensors, {**sealed, _SEAL: _seal(tensors, sealed)})
+
+
+def load_tensors(path: Path, *, format: str = "tensors") -> TensorFile:
+    """Read a file of tensors; one of ours is refused with InvalidInput if a bit has changed.
+
+    Parameters
+    ----------
+    path : Path
+        File in the format of safetensors.
+    format : str, default 'tensors'
+        What the error message calls it.
+    """
+    with guarded(path, format):
+        try:
+            with safe_open(demand_regular(path), framework="pt") as file:
+                words: dict[str, str] = dict(file.metadata() or {})
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error
+        seal = words.pop(_SEAL, None)
+        is_ours = seal is not None or _SIGN in words
+        if is_ours and _seal(tensors, words) != seal:
+            raise ValueError("it was changed after it was written")
+        words.pop(_SIGN, None)
+    return TensorFile(tensors=tensors, words=words, is_sealed=is_ours)
+
+
+def load_sealed(path: Path) -> TensorFile:
+    """Read what :func:`save_sealed` wrote; InvalidInput if a bit has changed."""
+    read = load_tensors(path)
+    with guarded(path, "tensors"):
+        if not read.is_sealed:
+            raise ValueError("it has no checksum")
+    return read
+
+
+def _as_utf8(text: str) -> str:
+    """Names of files may hold bytes that are no text."""
+    return text.encode("utf-8", errors="backslashreplace").decode()
+
+
+def _seal(tensors: Mapping[str, torch.Tensor], words: Mapping[str, str]) -> str:
+    digest = hashlib.sha256(json.dumps(sorted(words.items())).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

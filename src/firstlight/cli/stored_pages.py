@@ -1,0 +1,206 @@
+"""A page from stored runs of any kind: what is known of a kind is shown as its own page would, the rest plainly."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from firstlight._internal.result import brief, plain
+from firstlight._internal.store.runs import Run
+from firstlight.claims.catalogue import all_claims
+from firstlight.claims.evidence import Evidence
+from firstlight.claims.ledger import entry_of
+from firstlight.claims.study import SCALES, STUDIES, Study
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.pages.ledger import estimates_text
+from firstlight.pages.page import Page, Panel, Section
+from firstlight.questions.compare.measure import Comparison
+from firstlight.questions.compare.page import comparison_page
+from firstlight.questions.copy_or_memorise.page import identity_page
+from firstlight.questions.copy_or_memorise.task import IdentityRun
+from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
+from firstlight.questions.inspect.measure import Inspection
+from firstlight.questions.inspect.page import inspection_page
+from firstlight.questions.kernel.measure import LearnedKernel
+from firstlight.questions.kernel.page import rfm_page
+from firstlight.questions.tour.page import tour_page
+from firstlight.questions.tour.run import Tour
+from firstlight.training.ensemble import Trained
+
+MOST_POINTS = 2000  # of an array that is drawn without knowing what it is
+
+
+def runs_page(runs: Sequence[Run]) -> Page:
+    """Turn stored runs into one page; runs of the identity task are shown together.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        At least one.
+    """
+    tasks = [run for run in runs if isinstance(run.result, IdentityRun)]
+    groups = ([tasks] if tasks else []) + [[run] for run in runs if run not in tasks]
+    pages = [_with_costs(_page(group), group) for group in groups]
+    if len(pages) == 1:
+        return pages[0]
+    sections = [
+        dataclasses.replace(section, title=f"{page.title}: {section.title}")
+        for page in pages
+        for section in page.sections
+    ]
+    return Page(
+        title=f"Report on {len(runs)} runs",
+        lead=tuple(f"{page.title}. {page.lead[0]}" if page.lead else page.title for page in pages),
+        sections=tuple(sections),
+        facts={"Runs": ", ".join(run.id for run in runs)},
+    )
+
+
+def _page(group: list[Run]) -> Page:
+    run = group[0]
+    if isinstance(run.result, IdentityRun):
+        runs = sorted((one.result for one in group), key=lambda r: (r.task["depth"], r.task["seed"]))
+        return identity_page(IdentityTour(runs=tuple(runs), planned=len(runs)))
+    if run.spec.what.startswith("study:") and run.spec.what[6:] in STUDIES:
+        return _study_page(run)
+    kind = next((make for kind, make in KINDS.items() if isinstance(run.result, kind)), None)
+    return kind(run.result) if kind else _generic_page(run)
+
+
+def _with_costs(page: Page, group: list[Run]) -> Page:
+    """Add settings, cost and origin of the runs to the last section."""
+    if not page.sections:
+        return page
+    details = {}
+    for run in group:
+        name = "" if len(group) == 1 else f" of {run.id}"
+        details[f"Run{name}"] = f"{run.id} ({run.spec.what}), finished {run.finished}"
+        details[f"Cost{name}"] = f"{run.cpu_seconds:.1f} CPU seconds, {run.wall_seconds:.1f} s"
+        details[f"Commit{name}"] = run.commit
+        details[f"Settings{name}"] = _settings(run.spec.config)
+    last = page.sections[-1]
+    return dataclasses.replace(
+        page,
+        sections=(*page.sections[:-1], dataclasses.replace(last, details={**last.details, **details})),
+    )
+
+
+def _settings(config: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {brief(plain(value))}" for name, value in config.items())
+
+
+# ---------------------------------------------------------------- studies
+
+
+def _study_page(run: Run) -> Page:
+    study = STUDIES[run.spec.what[6:]]
+    scale = next((s for s in SCALES if _is_scale(study, s, run.spec.config)), "unknown")
+    seed = int(run.spec.config["seed"])
+    evidence = Evidence.of({seed: run.result})
+    entries = [entry_of(all_claims()[id], study, {seed: run}, evidence, scale=scale) for id in study.claims()]
+    words = [f"{e.claim}: measured {estimates_text(e.measured)}" for e in entries]
+    panel = Panel(
+        figure=study.figure(evidence),
+        shows="One seed; the ledger judges several.",
+        published="; ".join(f"{e.claim}: {e.reported}" for e in entries),
+        measured="; ".join(words) + ".",
+    )
+    section = Section(
+        title=study.question(),
+        answer=". ".join(words) + ".",
+        panels=(panel,),
+        details={"Scale": scale, **{e.claim: e.statement for e in entries}},
+    )
+    return Page(title=f"Study {study.name}", lead=(". ".join(words) + ".",), sections=(section,))
+
+
+def _is_scale(study: type[Study], scale: str, config: dict[str, Any]) -> bool:
+    return scale in study.scales and dataclasses.asdict(study.config(scale, seed=config["seed"])) == config
+
+
+# ---------------------------------------------------------------- networks
+
+
+def _trained_page(trained: Trained) -> Page:
+    loss, hits = trained.history.by_epoch(), trained.history.hits
+    per_epoch = trained.history.steps_per_epoch
+    moved = {
+        name: float((trained.weights[name] - initial).norm() / initial.norm())
+        for name, initial in trained.initial.items()
+        if initial.is_floating_point() and float(initial.norm()) > 0
+    }
+    right = float(hits[-per_epoch:].nanmean())
+    answer = f"The loss fell from {float(loss[0]):.3g} to {float(loss[-1]):.3g} in {len(loss)} epochs"
+    answer += (
+        f"; {right:.0%} of the images of the last epoch were classified correctly." if right == right else "."
+    )
+    values, title = (loss, "epoch") if len(loss) > 1 else (trained.history.loss, "step")
+    panel = Panel(
+        figure=curves(
+            [Curve(name="training loss", values=values[None])],
+            title="Loss", alt=f"Training loss by {title}", x=title, y="loss", height=300,
+        ),
+        shows="Mean of each epoch, before the updates." if title == "epoch" else "Every step.",
+        measured="Distance from the initial weights, relative: " + ", ".join(f"{n} {v:.2f}" for n, v in moved.items()),
+        formulas=("movement",),
+    )  # fmt: skip
+    section = Section(title="How did it train?", answer=answer, panels=(panel,))
+    return Page(title=f"A trained network (seed {trained.seed})", lead=(answer,), sections=(section,))
+
+
+# ---------------------------------------------------------------- anything else
+
+
+def _generic_page(run: Run) -> Page:
+    fields = _fields(run.result)
+    numbers = {
+        name: brief(value) for name, value in fields.items() if not isinstance(value, torch.Tensor | dict)
+    }
+    panels = tuple(
+        Panel(figure=figure, shows=f"The field `{name}` of the result.")
+        for name, value in fields.items()
+        if isinstance(value, torch.Tensor) and (figure := _figure_of(name, value)) is not None
+    )
+    kind = type(run.result).__name__
+    words = "; ".join(f"{name} {value}" for name, value in list(numbers.items())[:8])
+    section = Section(
+        title=run.spec.what, answer=f"{kind}: {words or 'no single numbers'}.", panels=panels[:8]
+    )
+    return Page(title=f"Run {run.id}", lead=(f"A result of kind {kind}.",), sections=(section,))
+
+
+def _fields(result: Any) -> dict[str, Any]:
+    if dataclasses.is_dataclass(result):
+        return {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
+    return dict(result) if isinstance(result, dict) else {"value": result}
+
+
+def _figure_of(name: str, value: torch.Tensor) -> Figure | None:
+    """A curve or a matrix, if the array is small enough to be read as one."""
+    numbers = value.double()
+    if value.dim() == 1 and 2 <= len(value) <= MOST_POINTS and bool(numbers.isfinite().all()):
+        return curves(
+            [Curve(name=name, values=numbers[None])], title=name, alt=f"Values of {name}", x="index", y=name
+        )
+    if (
+        value.dim() == 2
+        and min(value.shape) >= 2
+        and max(value.shape) <= 40
+        and bool(numbers.isfinite().all())
+    ):
+        rows, columns = ([str(i + 1) for i in range(n)] for n in value.shape)
+        return heatmap(numbers, rows=rows, columns=columns, title=name, alt=f"Matrix {name}", symmetric=False)
+    return None
+
+
+KINDS: dict[type, Callable[[Any], Page]] = {
+    Tour: tour_page,
+    Inspection: inspection_page,
+    Comparison: comparison_page,
+    LearnedKernel: rfm_page,
+    IdentityTour: identity_page,
+    Trained: _trained_page,
+}

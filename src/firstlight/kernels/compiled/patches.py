@@ -1,0 +1,173 @@
+"""The loops that prepare images: patches, their norms in every layer, inner products of single pairs.
+
+Images lie side by side in the last axis, so every inner loop runs over images without a gap.
+"""
+
+from typing import no_type_check
+
+import numpy as np
+
+from firstlight.kernels.compiled.compiling import compiled, vector_loops
+from firstlight.kernels.compiled.layers import LANES, box_sums
+
+
+@compiled
+@no_type_check
+def gather_patches(pixels, size, stride, out):
+    """Patches of padded images, position x (channel, row, column) x image, from channel x row x column x image."""
+    vector_loops()
+    channels, _, w, _ = pixels.shape
+    columns = (w - size) // stride + 1
+    for p in range(out.shape[0]):
+        top, left = p // columns * stride, p % columns * stride
+        k = 0
+        for c in range(channels):
+            for r in range(size):
+                for q in range(size):
+                    own, given = out[p, k], pixels[c, top + r, left + q]
+                    for v in range(own.size):
+                        own[v] = given[v]
+                    k += 1
+
+
+@compiled
+@no_type_check
+def square_norms(patches, out):
+    """Squared norms of patches, position x image, summed in float64 whatever the patches are."""
+    vector_loops()
+    for p in range(patches.shape[0]):
+        total = out[p]
+        total[:] = 0
+        for k in range(patches.shape[1]):
+            line = patches[p, k]
+            for v in range(total.size):
+                total[v] += np.float64(line[v]) * np.float64(line[v])
+
+
+@compiled
+@no_type_check
+def layer_squares(squares, sizes, filters, scale, bias):
+    """Fill the squared norms of all layers, position x image, from those of the first layer's patches."""
+    vector_loops()
+    size, padding = filters
+    n = squares.shape[1]
+    room = np.empty(np.max(sizes) * n)
+    below, start = squares[: sizes[0, 0] * sizes[0, 1]], sizes[0, 0] * sizes[0, 1]
+    below += bias
+    for layer in range(1, sizes.shape[0]):
+        h, w = sizes[layer]
+        here = squares[start : start + h * w]
+        box_sums(
+            below.reshape(sizes[layer - 1, 0], sizes[layer - 1, 1] * n), here.reshape(h, w * n), size, padding, n,
+            room,
+        )  # fmt: skip
+        for p in range(h * w):
+            line = here[p]
+            for v in range(n):
+                line[v] = scale * line[v] + bias
+        below, start = here, start + h * w
+
+
+@compiled
+@no_type_check
+def own_sums(squares, sizes, filters, scale, nngp, out):
+    """Sums of K(x, x) over the last positions: every cosine is 1, so T grows by Λ in every layer."""
+    vector_loops()
+    size, padding = filters
+    n = squares.shape[1]
+    room = np.empty(np.max(sizes) * n)
+    start = sizes[0, 0] * sizes[0, 1]
+    tangent = squares[:start].copy()
+    for layer in range(1, sizes.shape[0]):
+        h, w = sizes[layer]
+        above = np.empty((h * w, n))
+        box_sums(
+            tangent.reshape(sizes[layer - 1, 0], sizes[layer - 1, 1] * n), above.reshape(h, w * n), size, padding, n,
+            room,
+        )  # fmt: skip
+        tangent = scale * above + squares[start : start + h * w]
+        start += h * w
+    out[:] = 0
+    last = squares[start - tangent.shape[0] : start]
+    for p in range(tangent.shape[0]):
+        for v in range(n):
+            out[v] += last[p, v] + (0.0 if nngp else tangent[p, v])
+
+
+@compiled
+@no_type_check
+def row_norms(squares, out):
+    """Norm and inverse norm, image x position x 2, from squares, position x image; both 0 for a zero patch."""
+    vector_loops()
+    for p in range(squares.shape[0]):
+        for i in range(squares.shape[1]):
+            norm = np.sqrt(squares[p, i])
+            out[i, p, 0] = norm
+            out[i, p, 1] = 1 / norm if norm > 0 else 0.0
+
+
+@compiled
+@no_type_check
+def column_norms(squares, out):
+    """Norm, inverse norm and half its square, position x (slot image); all 0 for a zero patch."""
+    vector_loops()
+    n = squares.shape[1]
+    for p in range(squares.shape[0]):
+        given, own = squares[p], out[p]
+        for v in range(n):
+            there = given[v] > 0
+            square = given[v] if there else 1.0
+            inverse = 1 / np.sqrt(square)
+            own[v] = square * inverse if there else 0.0
+            own[v + n] = inverse if there else 0.0
+            own[v + 2 * n] = 0.5 * inverse * inverse if there else 0.0
+
+
+@compiled
+@no_type_check
+def pair_products(first, second, i, j, out):
+    """Inner products of the patches of the images i[v] and j[v], position x lane."""
+    vector_loops()
+    for p in range(out.shape[0]):
+        own = out[p]
+        own[:] = 0
+        for k in range(first.shape[1]):
+            a, b = first[p, k], second[p, k]
+            for v in range(i.size):
+                own[v] += a[i[v]] * b[j[v]]
+
+
+@compiled
+@no_type_check
+def pair_norms(first, second, i, j, out):
+    """Norms of single pairs as :func:`firstlight.kernels.compiled.layers.pair_values` wants them, from squared norms."""
+    vector_loops()
+    for p in range(out.shape[0]):
+        own = out[p]
+        for v in range(i.size):
+            a, b = first[p, i[v]], second[p, j[v]]
+            there = a > 0 and b > 0
+            own[v] = np.sqrt(a * b)
+            own[v + LANES] = 1 / np.sqrt(a * b) if there else 0.0
+            own[v + 2 * LANES] = 0.5 / b if b > 0 else 0.0
+
+
+@compiled
+@no_type_check
+def add_gradients(by_product, by_norm, first, second, i, j, alpha, points, inner):
+    """Add the gradients of single pairs, for all outputs, to those at their points, position x (output entry) x point.
+
+    The two parts of a gradient cancel where the images are nearly equal: they are added in float64.
+    """
+    vector_loops()
+    d, n = first.shape[1], i.size
+    gradient = np.empty((d, n))
+    for p in range(first.shape[0]):
+        for e in range(d):
+            for v in range(n):
+                gradient[e, v] = by_product[p, v] * first[p, e, i[v]] + 2 * by_norm[p, v] * second[p, e, j[v]]
+        for output in range(alpha.shape[1]):
+            for e in range(d):
+                own = inner[p, output * d + e]
+                for v in range(n):
+                    own[points[v]] += alpha[v, output] * gradient[e, v]

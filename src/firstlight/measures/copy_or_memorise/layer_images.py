@@ -1,0 +1,140 @@
+"""What passes through each layer, as one picture per layer."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from firstlight._internal.devices import follows_device
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.result import Result
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs, similarities
+from firstlight.measures.copy_or_memorise.layer_chain import stage_outputs
+
+
+def top_singular_image(activation: Float[Tensor, "c h w"]) -> Float[Tensor, "h w"]:
+    """The image that all channels have most in common: the top right singular vector of (c, h w).
+
+    Of unit length; its sign is that of the sum of its weights over the channels, which makes it
+    resemble the mean channel. A zero activation gives a zero image.
+    """
+    matrix = activation.double().flatten(1)
+    left, singular, right = torch.linalg.svd(matrix, full_matrices=False)
+    if singular[0] == 0:
+        return matrix.new_zeros(activation.shape[1:])
+    sign = -1.0 if left[:, 0].sum() < 0 else 1.0
+    image: Tensor = sign * right[0]
+    return image.reshape(activation.shape[1:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerImages(Result):
+    """Three pictures per layer, and how much they resemble the input.
+
+    Parameters
+    ----------
+    singular : Tensor of shape (layers, h, w)
+        Top singular image.
+    best, best_channel : Tensor of shape (layers, h, w) or integer Tensor of shape (layers,)
+        The channel best correlated with the input (by size), and its number.
+    first : Tensor of shape (layers, h, w)
+        Channel 0.
+    singular_similarity, best_similarity : Tensor of shape (layers,)
+        Absolute Pearson correlation with the input.
+    """
+
+    singular: Float[Tensor, "layers h w"]
+    best: Float[Tensor, "layers h w"]
+    best_channel: Int[Tensor, " layers"]
+    first: Float[Tensor, "layers h w"]
+    singular_similarity: Float[Tensor, " layers"]
+    best_similarity: Float[Tensor, " layers"]
+
+
+@follows_device
+def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages:
+    """Look behind every layer of a fully convolutional chain on one image.
+
+    The input is compared as the mean of its channels.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A chain whose layers keep the image size, see :func:`firstlight.measures.copy_or_memorise.layer_chain`.
+    image : Tensor of shape (c, h, w)
+        As the network sees it.
+    """
+    grey = image.double().mean(0)
+    rows: dict[str, list[Tensor]] = {"singular": [], "best": [], "best_channel": [], "first": []}
+    for output in stage_outputs(model, image[None]):
+        if output.ndim != 4 or output.shape[2:] != image.shape[1:]:
+            raise InvalidInput(
+                f"every layer must keep the image size {tuple(image.shape[1:])}; one returns "
+                f"{tuple(output.shape[1:])}."
+            )
+        channels = output[0].double()
+        likeness = similarities(channels[:, None], grey.expand(len(channels), 1, *grey.shape)).abs()
+        rows["singular"].append(top_singular_image(channels))
+        rows["best_channel"].append(likeness.argmax())
+        rows["best"].append(channels[int(likeness.argmax())])
+        rows["first"].append(channels[0])
+    pictures = {name: torch.stack(values) for name, values in rows.items()}
+    return LayerImages(
+        **pictures,
+        singular_similarity=_likeness(pictures["singular"], grey),
+        best_similarity=_likeness(pictures["best"], grey),
+    )
+
+
+def _likeness(pictures: Tensor, grey: Tensor) -> Tensor:
+    return similarities(pictures[:, None], grey.expand_as(pictures)[:, None]).abs()
+
+
+def resized(images: Float[Tensor, "n c h w"], side: int) -> Float[Tensor, "n c side side"]:
+    """Images at another size: averaged over areas when smaller, interpolated when larger."""
+    if side < 1:
+        raise InvalidInput(f"`side` must be at least 1 pixel; got side={side}.")
+    if images.shape[-1] == images.shape[-2] == side:
+        return images
+    if side <= min(images.shape[-2:]):
+        return F.interpolate(images, size=(side, side), mode="area")
+    return F.interpolate(images, size=(side, side), mode="bilinear", align_corners=False)
+
+
+def output_variation(outputs: Float[Tensor, "n c h w"]) -> float:
+    r"""How much the outputs differ among each other: 0 for a constant map.
+
+    .. math:: \sqrt{\tfrac1n\sum_i\|f_i - \bar f\|^2} \Big/ \tfrac1n\sum_i\|f_i\|
+    """
+    rows = outputs.double().flatten(1)
+    size = float(rows.norm(dim=1).mean())
+    if size == 0:
+        return 0.0
+    return float((rows - rows.mean(0)).square().sum(1).mean().sqrt()) / size
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeResponse(Result):
+    """Behaviour at input sizes other than the trained one."""
+
+    sides: tuple[int, ...]
+    identity: Float[Tensor, " sizes"]
+    variation: Float[Tensor, " sizes"]
+
+
+@follows_device
+def size_response(model: nn.Module, images: Float[Tensor, "n c h w"], sides: tuple[int, ...]) -> SizeResponse:
+    """Pearson to the identity and variation over inputs, of a fully convolutional network at each size."""
+    identity, variation = [], []
+    for side in sides:
+        inputs = resized(images, side)
+        outputs = image_outputs(model, inputs)
+        identity.append(similarities(outputs, inputs).mean())
+        variation.append(output_variation(outputs))
+    return SizeResponse(
+        sides=tuple(sides),
+        identity=torch.stack(identity),
+        variation=torch.tensor(variation, dtype=torch.float64),
+    )

@@ -1,0 +1,1 @@
+"""What each layer receives and keeps."""

@@ -1,0 +1,1 @@
+"""What pages share: parts, figures, formulas, templates."""

@@ -1,0 +1,159 @@
+"""One self-contained HTML page: words, figures, formulas, the table behind each figure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from firstlight._internal.files import whole_file
+from firstlight._internal.version import __version__
+from firstlight.pages.drawing import Drawing
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.formulas import formulas_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """A figure with what it shows, what was published and what this run measured.
+
+    Parameters
+    ----------
+    figure : Figure
+        What is drawn.
+    shows : str
+        How to read it.
+    published : str, default ''
+        What the papers report.
+    measured : str, default ''
+        What this run gave.
+    formulas : tuple of str, default ()
+        Names in :data:`firstlight.pages.formulas.FORMULAS`, to which the page links.
+    """
+
+    figure: Figure
+    shows: str
+    published: str = ""
+    measured: str = ""
+    formulas: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One question, its answer in plain words, and the figures behind it.
+
+    Parameters
+    ----------
+    title, answer : str
+        The question and its answer.
+    panels : tuple of Panel, default ()
+        The figures.
+    details : dict of str to str
+        Settings, folded away.
+    """
+
+    title: str
+    answer: str
+    panels: tuple[Panel, ...] = ()
+    details: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A short answer at the head of a page, with the title of the section that shows why."""
+
+    question: str
+    answer: str
+    section: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A page opens with its answers and goes on section by section.
+
+    Parameters
+    ----------
+    title, lead : str or tuple of str
+        What it is about, in a sentence or two.
+    answers : tuple of Answer, default ()
+        The main findings, each with its question.
+    sections : tuple of Section
+        The figures behind them.
+    facts : dict of str to str
+        For the footer.
+    pending : tuple of str, default ()
+        What is still to come; such a page says so.
+    reloads : bool, default False
+        An unfinished page loads itself again every few seconds.
+    """
+
+    title: str
+    lead: tuple[str, ...]
+    sections: tuple[Section, ...]
+    answers: tuple[Answer, ...] = ()
+    facts: dict[str, str] = field(default_factory=dict)
+    pending: tuple[str, ...] = ()
+    reloads: bool = False
+
+    def panels(self) -> Iterator[Panel]:
+        """All figures of the page with their words, in order."""
+        for section in self.sections:
+            yield from section.panels
+
+
+def render(page: Page, *, static: bool = False) -> str:
+    """Return the page as HTML. Every text is escaped; nothing is loaded from elsewhere.
+
+    Parameters
+    ----------
+    page : Page
+        What to show.
+    static : bool, default False
+        Leave out the script: no sliders and switches, a few moments side by side instead.
+    """
+    return render_with(
+        "page.html",
+        panels=list(page.panels()),
+        static=static,
+        page=page,
+        anchors={section.title: f"s{index + 1}" for index, section in enumerate(page.sections)},
+    )
+
+
+def render_with(template: str, *, panels: list[Panel], static: bool, **words: Any) -> str:
+    """Fill one of our templates, which may show each of `panels`, with all that figures need."""
+    import jinja2  # imported when a page is written: 100 ms
+
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("firstlight.pages"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    drawings = {id(panel): Drawing.of(panel.figure, index, static) for index, panel in enumerate(panels)}
+    return templates.get_template(template).render(
+        version=__version__,
+        static=static,
+        style=_template("page.css"),
+        script="" if static else _template("page.js"),
+        drawing_of=lambda panel: drawings[id(panel)],
+        formulas=formulas_of([name for panel in panels for name in panel.formulas]),
+        **words,
+    )
+
+
+def write_page(page: Page, path: str | Path, *, static: bool = False) -> Path:
+    """Write the page, whole or not at all."""
+    return write_html(render(page, static=static), Path(path))
+
+
+def write_html(html: str, path: Path) -> Path:
+    """Write a rendered page, whole or not at all."""
+    with whole_file(path) as part:
+        part.write_bytes(html.encode("utf-8", errors="backslashreplace"))  # names of files may be no text
+    return path
+
+
+def _template(name: str) -> str:
+    return resources.files("firstlight.pages").joinpath("templates", name).read_text(encoding="utf-8")

@@ -1,0 +1,416 @@
+"""The page of several models: how what they learned changes over training, or differs between them."""
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+import torch
+
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.page import Answer, Page, Panel, Section
+from firstlight.questions.compare.measure import ComparedModel, Comparison
+from firstlight.questions.inspect.page_ansatz import count
+
+PROFILE, ANSATZ = "Does the first layer look at something else?", "Do the filters follow the gradients?"
+DEAD, MOVED, LAZY = "Do filters die?", "How far did the layers move?", "Was training lazy?"
+T = TypeVar("T")
+MOST_CURVES = 8  # models that one figure can tell apart
+
+
+def comparison_page(comparison: Comparison) -> Page:
+    """Turn a comparison into a page.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What :func:`firstlight.questions.compare.measure.compare` returned.
+    """
+    sections = (
+        _profile(comparison),
+        _ansatz(comparison),
+        _dead(comparison),
+        _movement(comparison),
+        _regime(comparison),
+    )
+    shown = tuple(section for section in sections if section.panels)
+    return Page(
+        title=f"{count(len(comparison.models), 'model')} side by side",
+        lead=(
+            _what(comparison),
+            *_left_out(comparison),
+            *_unmeasured(comparison),
+            *_precision(comparison),
+            *_counterparts(comparison),
+        ),
+        answers=tuple(
+            Answer(question=section.title, answer=section.answer, section=section.title)
+            for section in sections
+        ),
+        sections=shown,
+        facts={
+            "Data": f"{comparison.data_name}, {comparison.n_images} images",
+            "Initial weights": comparison.reference,
+            "Time": f"{comparison.seconds:.0f} s",
+        },
+    )
+
+
+# ---------------------------------------------------------------- what was compared
+
+
+def _what(comparison: Comparison) -> str:
+    models = comparison.models
+    names = ", ".join(model.name for model in models[:6]) + (", ..." if len(models) > 6 else "")
+    text = f"{names}, on {count(comparison.n_images, 'image')} of {comparison.data_name}."
+    if math.isfinite(models[-1].accuracy):
+        shares = [f"{model.accuracy:.0%}" for model in (models[0], models[-1])]
+        text += (
+            f" Accuracy goes from {shares[0]} to {shares[1]} (naming the largest class would give "
+            f"{comparison.chance:.0%})."
+        )
+    return f"{text} Movement is counted from {comparison.reference}."
+
+
+def _left_out(comparison: Comparison) -> tuple[str, ...]:
+    return tuple(f"Left out: {name}. {reason}" for name, reason in comparison.left_out.items())
+
+
+def _unmeasured(comparison: Comparison) -> tuple[str, ...]:
+    """Which layers nothing on the page speaks of, and why; said once for models that have them in common."""
+    by_layer: dict[tuple[str, str], list[str]] = {}
+    for model in comparison.models:
+        for layer, reason in model.unmeasured.items():
+            by_layer.setdefault((layer, reason), []).append(model.name)
+    if not by_layer:
+        return ()
+    listed = [
+        f"{layer} of {'all models' if len(names) == len(comparison.models) else ', '.join(names[:3])} ({reason})"
+        for (layer, reason), names in list(by_layer.items())[:3]
+    ]
+    more = f"; and {len(by_layer) - 3} more" if len(by_layer) > 3 else ""
+    return (f"Layers that were not measured: {'; '.join(listed)}{more}.",)
+
+
+def _precision(comparison: Comparison) -> tuple[str, ...]:
+    return tuple(f"{model.name}: {model.precision}." for model in comparison.models if model.precision)
+
+
+def _counterparts(comparison: Comparison) -> tuple[str, ...]:
+    """Say how layers of different architectures correspond, and which do not."""
+    if comparison.is_one_architecture:
+        return ()
+    alone = [
+        f"{model}: {', '.join(names[:6])}{' and others' if len(names) > 6 else ''}"
+        for model, names in comparison.without_counterpart.items()
+    ]
+    text = "The models have different layers, which are matched by their order."
+    return (f"{text} Without a counterpart in all others: {'; '.join(alone)}." if alone else text,)
+
+
+# ---------------------------------------------------------------- sections
+
+
+def _profile(comparison: Comparison) -> Section:
+    values, bound = comparison.profile_agreement()
+    known = [value for value in values[1:] if math.isfinite(value)]
+    if not known:
+        return Section(
+            title=PROFILE, answer="No two models see patches of one size, so profiles cannot be compared."
+        )
+    first = comparison.models[0]
+    answer = (
+        f"The energy profiles correlate with that of {first.name} at {known[-1]:.2f} at the end "
+        f"({min(known):.2f} to {max(known):.2f}); unrelated profiles stay within ±{bound:.2f}."
+    )
+    agreement = curves(
+        [
+            Curve(name="correlation with the first", values=_row(values)),
+            Curve(name="unrelated profiles stay below", values=_row([bound] * len(values)), role="null"),
+        ],
+        title=f"Agreement of the energy profiles with {first.name}",
+        alt=f"Correlation of {len(values)} energy profiles with the first, with the bound of chance",
+        x="model",
+        y="Pearson correlation",
+        height=300,
+    ).with_names(_names(comparison))
+    return Section(
+        title=PROFILE,
+        answer=answer,
+        panels=(
+            Panel(
+                figure=_profile_figure(comparison),
+                shows="Energy of the first layer's filters along the patch components, from coarse to fine, each "
+                "profile scaled to a maximum of 1. Dashed: random filters.",
+                formulas=("energy", "components"),
+            ),
+            Panel(
+                figure=agreement,
+                shows="How much each profile resembles the first. Only what lies above the dashed line is more than "
+                "chance.",
+                formulas=("consistency",),
+            ),
+        ),
+    )
+
+
+def _profile_figure(comparison: Comparison) -> Figure:
+    first = comparison.models[0].profile
+    assert first is not None
+    alike = [
+        (model.name, model.profile)
+        for model in comparison.models
+        if model.profile is not None and len(model.profile.energy) == len(first.energy)
+    ]
+    chosen = _spread(alike)
+    lines = [
+        Curve(name=name, values=profile.normalised[None], shade=_shade(i, len(chosen)))
+        for i, (name, profile) in enumerate(chosen)
+    ]
+    null = first.nulls / first.nulls.amax(1, keepdim=True)
+    return curves(
+        [*lines, Curve(name="random filters", values=null.mean(0, keepdim=True), role="null")],
+        title="Energy profiles of the first layer",
+        alt=f"Energy against patch component for {len(chosen)} models and for random filters",
+        x="patch component, by decreasing variance",
+        y="energy, largest = 1",
+    )
+
+
+def _ansatz(comparison: Comparison) -> Section:
+    first, last = comparison.models[0], comparison.models[-1]
+    values = [f"{model.mean('ansatz'):.2f} (null {model.mean('ansatz_null'):.2f})" for model in (first, last)]
+    answer = (
+        f"Filters and gradients correlate at {values[0]} in {first.name} and {values[1]} in {last.name}, on average "
+        "over hidden layers."
+    )
+    panels = [
+        Panel(
+            figure=_with_null(
+                comparison, "ansatz", title="Filters against gradients, mean over hidden layers"
+            ),
+            shows="Correlation of the directions that filters respond to with those that change the outputs. Dashed: "
+            "the same gradients turned at random; only the distance between the two was learned.",
+            formulas=("ansatz",),
+        ),
+        Panel(
+            figure=_by_layer(comparison, "ansatz", title="Filters against gradients, layer by layer"),
+            shows="The same for every hidden layer. Point at a mark to read the name of the layer.",
+            formulas=("ansatz",),
+        ),
+    ]
+    if math.isfinite(last.mean("centred")):
+        answer += (
+            f" What was added to the weights since {comparison.reference} correlates with the gradients at "
+            f"{last.mean('centred'):.2f} in {last.name} (null {last.mean('centred_null'):.2f})."
+        )
+        panels.append(
+            Panel(
+                figure=_with_null(comparison, "centred", title="What was added against gradients"),
+                shows="The centred correlation: the initial weights are subtracted from the filters, so that what they "
+                "have in common with the gradients by algebra is gone. Dashed: gradients turned at random.",
+                formulas=("ansatz",),
+            )
+        )
+    return Section(title=ANSATZ, answer=answer, panels=tuple(panels))
+
+
+def _dead(comparison: Comparison) -> Section:
+    worst = max(comparison.models, key=lambda model: model.n_dead)
+    layers = [
+        (comparison.models.index(model), model, layer)
+        for model in comparison.models
+        for layer in model.layers
+        if layer.dead
+    ]
+    if not layers:
+        return Section(
+            title=DEAD, answer="No. Every filter of every model changes an output on some of the images."
+        )
+    counts = ", ".join(
+        f"{model.n_dead} in {model.name}" for _, model in _spread(list(enumerate(comparison.models)), 4)
+    )
+    _, model, layer = max(layers, key=lambda row: (row[0], len(row[2].dead) / row[2].n_filters))
+    numbers = ", ".join(map(str, layer.dead[:20])) + (", ..." if len(layer.dead) > 20 else "")
+    answer = (
+        f"Dead filters: {counts}. In {model.name}, layer {layer.name} has {len(layer.dead)} of {layer.n_filters}: "
+        f"{numbers}. {_advice(comparison)}"
+    )
+    figure = curves(
+        [
+            Curve(name="all layers", values=_row([_dead_share(m) for m in comparison.models])),
+            Curve(
+                name="first layer",
+                values=_row([len(m.layers[0].dead) / m.layers[0].n_filters for m in comparison.models]),
+                role="other",
+            ),
+        ],
+        title="Dead filters",
+        alt=f"Share of dead filters in {len(comparison.models)} models, at most {worst.n_dead} filters",
+        x="model",
+        y="share of the filters",
+        height=300,
+    ).with_names(_names(comparison))
+    return Section(
+        title=DEAD,
+        answer=answer,
+        panels=(
+            Panel(
+                figure=figure.with_columns({"dead filters": [model.n_dead for model in comparison.models]}),
+                shows="Filters that change no output on any of the images. With more images some may turn out alive; "
+                "a trained filter should not be here, so the null is 0.",
+            ),
+        ),
+    )
+
+
+def _advice(comparison: Comparison) -> str:
+    first, last = comparison.models[0].n_dead, comparison.models[-1].n_dead
+    if last > first and comparison.is_one_architecture:
+        return "More died during training: try a lower learning rate or a warm-up."
+    return "They can be pruned without a change on these images."
+
+
+def _dead_share(model: ComparedModel) -> float:
+    return model.n_dead / max(1, sum(layer.n_filters for layer in model.layers))
+
+
+def _movement(comparison: Comparison) -> Section:
+    last = next((m for m in reversed(comparison.models) if math.isfinite(m.mean("movement"))), None)
+    if last is None or all(
+        m.mean("movement") == 0 for m in comparison.models if math.isfinite(m.mean("movement"))
+    ):
+        return Section(
+            title=MOVED, answer=f"No model shares layers with {comparison.reference}, or none moved."
+        )
+    changes = [layer.change for layer in last.layers if layer.change is not None]
+    most, least = (pick(changes, key=lambda change: change.distance) for pick in (max, min))
+    answer = (
+        f"From {comparison.reference} to {last.name}, layer {most.name} moved most, by {most.distance:.2f} times its "
+        f"initial size, and layer {least.name} least ({least.distance:.2f})."
+    )
+    unrelated = [_unrelated(model) for model in comparison.models]
+    figure = curves(
+        [
+            Curve(name="mean over layers", values=_row([m.mean("movement") for m in comparison.models])),
+            Curve(name="unrelated weights of the same size", values=_row(unrelated), role="null"),
+        ],
+        title=f"Distance from {comparison.reference}",
+        alt=f"Mean relative distance of the layers of {len(comparison.models)} models, with that of unrelated weights",
+        x="model",
+        y="distance / initial size",
+        height=300,
+    ).with_names(_names(comparison))
+    return Section(
+        title=MOVED,
+        answer=answer,
+        panels=(
+            Panel(
+                figure=figure,
+                shows="Distance of the weights in units of their initial size. Weights at the dashed line keep no "
+                "trace of where they began.",
+                formulas=("movement",),
+            ),
+            Panel(
+                figure=_by_layer(comparison, "movement", title="Distance, layer by layer"),
+                shows="The same for every hidden layer.",
+                formulas=("movement",),
+            ),
+        ),
+    )
+
+
+def _unrelated(model: ComparedModel) -> float:
+    values = [layer.change.unrelated for layer in model.hidden if layer.change is not None]
+    return sum(values) / len(values) if values else math.nan
+
+
+def _regime(comparison: Comparison) -> Section:
+    known = [(model, model.regime) for model in comparison.models if model.regime is not None]
+    if not known:
+        reasons = dict.fromkeys(model.no_regime.rstrip(".") for model in comparison.models[-1:])
+        return Section(title=LAZY, answer=f"Not known: {'; '.join(reasons)}.")
+    last, regime = known[-1]
+    by_model = {model.name: result for model, result in known}
+    scores = [by_model[m.name].score if m.name in by_model else math.nan for m in comparison.models]
+    nulls = [by_model[m.name].null if m.name in by_model else math.nan for m in comparison.models]
+    figure = curves(
+        [
+            Curve(name="score", values=_row(scores)),
+            Curve(name="random step of the same length", values=_row(nulls), role="null"),
+        ],
+        title="Lazy or learning?",
+        alt=f"Score from 0, lazy, to 1, feature learning, of {len(known)} models, with a random step",
+        x="model",
+        y="0 lazy, 1 feature learning",
+        height=300,
+    ).with_names(_names(comparison))
+    return Section(
+        title=LAZY,
+        answer=f"{last.name}: {regime.sentence()}",
+        panels=(
+            Panel(
+                figure=figure,
+                shows=f"How far each model left the linearisation at {comparison.reference}: mean of the rotation of "
+                "the tangent kernel and of the change of outputs that is not linear in the weights. Dashed: a random "
+                "step of the same length.",
+                formulas=("regime", "linearisation"),
+            ),
+        ),
+    )
+
+
+# ---------------------------------------------------------------- figures
+
+
+def _with_null(comparison: Comparison, what: str, *, title: str) -> Figure:
+    """A mean over hidden layers for every model, with its null."""
+    values, nulls = ([model.mean(name) for model in comparison.models] for name in (what, f"{what}_null"))
+    return curves(
+        [
+            Curve(name="filters and gradients", values=_row(values)),
+            Curve(name="null: gradients turned at random", values=_row(nulls), role="null"),
+        ],
+        title=title,
+        alt=f"Mean correlation over hidden layers of {len(values)} models, with its null",
+        x="model",
+        y="Pearson correlation",
+        height=300,
+    ).with_names(_names(comparison))
+
+
+def _by_layer(comparison: Comparison, what: str, *, title: str) -> Figure:
+    """One curve per model over the hidden layers, by their number."""
+    chosen = [model for model in _spread(comparison.models) if math.isfinite(model.mean(what))]
+    longest = max((model.hidden for model in chosen), key=len)
+    lines = []
+    for i, model in enumerate(chosen):
+        values = [layer.value(what) for layer in model.hidden]
+        values += [math.nan] * (len(longest) - len(values))
+        lines.append(Curve(name=model.name, values=_row(values), shade=_shade(i, len(chosen))))
+    return curves(
+        lines,
+        title=title,
+        alt=f"Values of {len(longest)} hidden layers for {len(chosen)} models",
+        x="hidden layer, in the order in which images meet them",
+        y="distance / initial size" if what == "movement" else "Pearson correlation",
+    ).with_names([layer.name for layer in longest], on_axis=False)
+
+
+def _row(values: Sequence[float]) -> torch.Tensor:
+    return torch.tensor([list(values)], dtype=torch.float64)
+
+
+def _names(comparison: Comparison) -> list[str]:
+    return [model.name for model in comparison.models]
+
+
+def _shade(index: int, n: int) -> float:
+    return index / max(n - 1, 1)
+
+
+def _spread(items: Sequence[T], most: int = MOST_CURVES) -> list[T]:
+    """A few of many, evenly spread, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]

@@ -1,0 +1,1 @@
+"""Would my architecture copy or memorise?"""

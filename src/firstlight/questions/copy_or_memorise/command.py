@@ -1,0 +1,134 @@
+"""`firstlight identity`: copy or memorise, by depth."""
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firstlight.cli.keep_run import measure_and_keep
+from firstlight.cli.options import Cluster, Device, Page, Seed, Static, Switch, positive_numbers
+from firstlight.cli.output import page_file, print_table, wrote
+
+if TYPE_CHECKING:
+    from firstlight.questions.copy_or_memorise.task import IdentityRun
+    from firstlight.questions.copy_or_memorise.turning_point import Flip
+
+FLAGS = {"dataset": "--data", "image_size": "--size", "low": "--depths", "high": "--depths"}
+
+
+def identity(
+    *,
+    depths: str = "1,3,5,7,10,14,20",
+    family: str = "cnn",
+    width: int | None = None,
+    kernel: int = 5,
+    initialiser: str = "default",
+    optimiser: str = "adam",
+    lr: float = 1e-3,
+    momentum: float = 0.0,
+    steps: int = 2000,
+    stop_below: float = 1e-3,
+    data: str = "mnist",
+    size: int = 14,
+    examples: str = "1",
+    seeds: int = 1,
+    seed: Seed = 0,
+    bisect: Switch = False,
+    cluster: Cluster = None,
+    device: Device = "auto",
+    output: Page = Path("identity.html"),
+    static: Static = False,
+) -> None:
+    """Train networks of several depths to copy an image, and show what they do to other images.
+
+    The page is written after every network and grows until all are trained.
+
+    Parameters
+    ----------
+    depths
+        Numbers of weight layers, separated by commas.
+    family
+        Kind of network: cnn, fcn, linear_fcn or residual_fcn.
+    width
+        Number of channels (by default 32) or of hidden units (by default one per pixel).
+    kernel
+        Side of the filters, an odd number.
+    initialiser
+        Initialiser of the weights: default, xavier_normal, kaiming_normal, orthogonal and others.
+    optimiser
+        One of sgd, adam, adagrad, rmsprop, adamax, adadelta. Together with the learning rate it decides the answer.
+    lr
+        Learning rate.
+    momentum
+        Momentum of sgd.
+    steps
+        Maximum number of training steps.
+    stop_below
+        Mean squared error at which training stops.
+    data
+        Name of a data set such as mnist, fashion_mnist or cifar10, or a folder of class folders.
+    size
+        Side to which images are resized.
+    examples
+        Number of training images, or the word all.
+    seeds
+        Number of networks per depth, with consecutive seeds.
+    bisect
+        Also find the depth at which copying turns into memorising, between the smallest and the largest of --depths.
+    """
+    from firstlight._internal.devices import choose_device, computing_on
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.executor import on_cluster
+    from firstlight._internal.store.runs import Store
+    from firstlight.pages.page import write_page
+    from firstlight.questions.copy_or_memorise.page import identity_page
+    from firstlight.questions.copy_or_memorise.task import IdentityTask
+    from firstlight.questions.copy_or_memorise.tour_part import IdentityTour, run_identity_tour
+    from firstlight.questions.copy_or_memorise.turning_point import flip_point
+
+    layers = positive_numbers("depths", depths)
+    page_file(output)
+    place = choose_device(device)
+    if examples != "all" and not examples.isdigit():
+        raise InvalidInput(f"`examples` must be a number or the word all; got {examples!r}.")
+    task = IdentityTask(
+        family=family, width=width, kernel=kernel, initialiser=initialiser, optimiser=optimiser, lr=lr,
+        momentum=momentum, steps=steps, stop_below=stop_below, dataset=data, image_size=size, seed=seed,
+        examples=None if examples == "all" else int(examples),
+        batch_size=32 if examples == "all" else None,
+    )  # fmt: skip
+
+    def listen(so_far: IdentityTour) -> None:
+        write_page(identity_page(so_far), output, static=static)
+        print(f"{output}: {len(so_far.runs)} of {so_far.planned} networks")
+
+    with on_cluster(cluster) as workers, computing_on(place):
+        tour = measure_and_keep(
+            "identity",
+            {**dataclasses.asdict(task), "depths": layers, "seeds": seeds},
+            lambda: run_identity_tour(
+                task, depths=layers, seeds=seeds, store=Store(), listen=listen, n_jobs=workers
+            ),
+        )
+        columns = ("network", "behaviour", "to input", "to training image", "training")
+        print_table(task.words, columns, [_row(run) for run in tour.runs])
+        if bisect:
+            flip = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
+            _print_flip(flip, seed)
+    wrote(output)
+
+
+def _row(run: "IdentityRun") -> tuple[str, ...]:
+    name = f"{run.task['depth']} layers, seed {run.task['seed']}"
+    if run.findings is None:
+        return name, "diverged", "", "", run.problem
+    means = run.findings.scores["unseen"].means
+    similarities = (f"{means['identity']:.2f}", f"{means['constant']:.2f}")
+    return name, run.findings.behaviour, *similarities, f"{run.findings.steps} steps"
+
+
+def _print_flip(flip: "Flip", seed: int) -> None:
+    for index, (bracket, problem) in enumerate(zip(flip.brackets, flip.problems, strict=True)):
+        depths = (
+            f"copying turns into memorising between {bracket[0]} and {bracket[1]} layers" if bracket else ""
+        )
+        print(f"seed {seed + index}: {problem or depths}")

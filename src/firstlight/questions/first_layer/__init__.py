@@ -1,0 +1,1 @@
+"""How much of the first layer is the implicit bias of gradient descent?"""

@@ -1,0 +1,230 @@
+"""The first layer on a page: its filters, its profile and why, its course through training."""
+
+import dataclasses
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.pages.figures import slider as film
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure, Sprite
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.pages.figures.pictures import picture_grid, sprite
+from firstlight.pages.page import Answer, Panel, Section
+from firstlight.questions.first_layer.tour_part import FirstLayerTour
+
+LOOKS, WHY, GROWTH = (
+    "What does the first layer look at?",
+    "Why these features?",
+    "Which components grow first?",
+)
+
+
+def first_layer_answers(layer: FirstLayerTour) -> tuple[Answer, ...]:
+    """What the first layer learned, and what explains it."""
+    return (
+        Answer(question="What did the first layer learn?", answer=_learned(layer), section=LOOKS),
+        Answer(question="What explains it?", answer=_explained(layer), section=WHY),
+    )
+
+
+def first_layer_sections(layer: FirstLayerTour) -> tuple[Section, ...]:
+    """Filters, profile and growth."""
+    return (_filters(layer), _profile(layer), _growth(layer))
+
+
+def _learned(layer: FirstLayerTour) -> str:
+    low, middle, high = layer.bands.tolist()
+    pairs = layer.consistency.pairs()
+    agree = "agree" if pairs.min() > layer.consistency.band else "do not agree beyond chance"
+    return (
+        f"Training put {low:.0%} of what it changed in the first layer into coarse, {middle:.0%} into middle and "
+        f"{high:.0%} into fine patterns. Networks from different seeds {agree}: their profiles correlate at "
+        f"{pairs.min():.2f} or more, where unrelated profiles stay below {layer.consistency.band:.2f}."
+    )
+
+
+def _explained(layer: FirstLayerTour) -> str:
+    explanation = layer.explanation
+    return (
+        f"Gradient descent's implicit bias alone, without any labels, explains {explanation.bias_share:.0%} of this "
+        f"profile; the true labels add {max(explanation.label_share, 0):.0%}. The same fit explains "
+        f"{max(explanation.null_share, 0):.0%} of random filters, which is what fitting alone achieves."
+    )
+
+
+def _moments(layer: FirstLayerTour) -> list[str]:
+    return ["initial" if step == 0 else f"step {step:,}" for step in layer.steps]
+
+
+def _filters(layer: FirstLayerTour) -> Section:
+    low, middle, high = layer.bands.tolist()
+    return Section(
+        title=LOOKS,
+        answer=_learned(layer),
+        panels=(
+            Panel(
+                figure=filters_over_time(layer.shots, _moments(layer)),
+                shows="One square for each filter, middle grey is zero; all filters and moments have one scale, so "
+                "that growth is seen as growth. Move the slider through training.",
+                published="One by one, filters of different networks do not match; only their energy along the "
+                "components of the images does.",
+                measured=f"{len(layer.filters)} filters; the layer moved by {layer.moved.mean():.1f} times its initial "
+                f"size. The change is {low:.0%} coarse, {middle:.0%} middle, {high:.0%} fine.",
+                formulas=("energy",),
+            ),
+        ),
+    )
+
+
+def filters_over_time(shots: Float[Tensor, "t k c h w"], moments: list[str]) -> Figure:
+    """Filters at several moments, on one scale for all filters and moments: weak ones look weak."""
+    top = shots.abs().max()
+    scaled = 0.5 + 0.5 * shots / torch.where(top > 0, top, torch.ones_like(top))
+    title, alt = "Filters during training", f"{shots.shape[1]} small patterns, the filters of the first layer"
+    grids = [picture_grid(one, title=title, alt=alt, signed=False, columns=16) for one in scaled]
+    whole = film(grids, moments, time="moment", title=title, alt=alt, tables=False)
+    return dataclasses.replace(whole, table=picture_grid(shots[-1], title=title, alt=alt).table)
+
+
+def _patches(layer: FirstLayerTour) -> Sprite:
+    basis = layer.explanation.profile.pca.basis
+    return sprite(basis.mT.reshape(-1, *layer.filters.shape[1:]), name="component")
+
+
+def _profile(layer: FirstLayerTour) -> Section:
+    explanation = layer.explanation
+    return Section(
+        title=WHY,
+        answer=_explained(layer),
+        panels=(
+            Panel(
+                figure=_profile_figure(layer),
+                shows="Energy of the filters along each patch component; the band is the range over seeds. Touch a "
+                "point to see its component.",
+                published="Trained profiles of all networks coincide (correlation above 0.98 in many cases) "
+                "and are unrelated to the initial ones.",
+                measured=f"Pairs of seeds correlate at {layer.consistency.pairs().mean():.2f} on average, "
+                f"{layer.consistency.pairs(without_first=True).mean():.2f} with the first component left out; "
+                f"95 % of resampled filter banks of the first pair lie in "
+                f"{layer.pair.interval.low:.2f} to {layer.pair.interval.high:.2f}.",
+                formulas=("energy", "components", "implicit bias"),
+            ),
+            Panel(
+                figure=_consistency_figure(layer),
+                shows="Correlation of every pair of profiles, with the two controls that prove nothing: random "
+                "filters, and the square root of the patch variances, which a single step imprints.",
+                published="Nearly the same across seeds, widths and architectures; these controls were not shown.",
+                measured=f"Trained against the root of the variances: "
+                f"{explanation.profile.controls()['root of variances']:.2f}. Unrelated profiles of this length stay "
+                f"within ±{layer.consistency.band:.2f}.",
+                formulas=("consistency",),
+            ),
+        ),
+    )
+
+
+def _profile_figure(layer: FirstLayerTour) -> Figure:
+    profile = layer.explanation.profile
+    scale = layer.energies.max()
+    root = profile.root_variance / profile.root_variance.max() * scale
+    figure = curves(
+        [
+            Curve(name="trained", values=layer.energies),
+            Curve(name="initial", values=layer.initial, role="initial"),
+            Curve(name="theory without labels", values=layer.explanation.bias_curve[None], role="theory"),
+            Curve(name="root of patch variances (scaled)", values=root[None], role="null"),
+        ],
+        title="Energy profile of the first layer",
+        alt="Energy against component: trained networks above the initial ones for coarse components, with the "
+        "theory curve and the root of the variances for comparison",
+        x="patch component, by decreasing variance",
+        y="energy",
+    )
+    return dataclasses.replace(figure, sprite=_patches(layer))
+
+
+def _consistency_figure(layer: FirstLayerTour) -> Figure:
+    agreement = layer.consistency
+    return heatmap(
+        agreement.matrix,
+        rows=agreement.names,
+        columns=agreement.names,
+        title="Do the networks agree?",
+        alt="Matrix of correlations between the profiles of the networks and two controls",
+    )
+
+
+def _growth(layer: FirstLayerTour) -> Section:
+    late = layer.growth[-1]
+    first, last = float(late[: len(late) // 3].norm() / late.norm()), len(late) // 3
+    return Section(
+        title=GROWTH,
+        answer=f"At the end the first {last} of {len(late)} components hold {first**2:.0%} of the energy of what "
+        "training changed in the first network.",
+        panels=(
+            Panel(
+                figure=_course_figure(layer),
+                shows="The energy profile of the first network from the initial weights to the end of training.",
+                published="The trained profile is reached from any initial weights and does not depend on them.",
+                measured=f"{len(layer.steps)} moments in {layer.steps[-1]:,} steps, dense in the beginning.",
+                formulas=("energy",),
+            ),
+            Panel(
+                figure=_growth_figure(layer),
+                shows="Energy of what training changed, component by component; both axes are logarithmic.",
+                published="Gradient descent moves first along components of large variance.",
+                measured=_ratio(layer),
+                formulas=("update energy",),
+            ),
+        ),
+    )
+
+
+def _course_figure(layer: FirstLayerTour) -> Figure:
+    title = "Energy profile through training"
+    alt = "Energy against component while the first network trains, beside the initial one"
+    start = Curve(name="initial", values=layer.course[:1], role="initial")
+    moments = [
+        curves(
+            [Curve(name="this moment", values=now[None]), start],
+            title=title,
+            alt=alt,
+            x="patch component, by decreasing variance",
+            y="energy",
+        )
+        for now in layer.course
+    ]
+    whole = film(moments, _moments(layer), time="moment", title=title, alt=alt)
+    return dataclasses.replace(whole, sprite=_patches(layer))
+
+
+def _growth_figure(layer: FirstLayerTour) -> Figure:
+    steps = [s for s in layer.steps if s > 0]
+    growth = layer.growth[-len(steps) :]
+    shown = [i for i in (0, 1, 2, 4, 8, 16) if i < growth.shape[1]]
+    return curves(
+        [
+            Curve(name=f"component {i + 1}", values=growth[:, i][None], shade=k / max(len(shown) - 1, 1))
+            for k, i in enumerate(shown)
+        ],
+        title="Growth during training",
+        alt=f"Energy of the accumulated update against training step, for {len(shown)} components",
+        x="training step",
+        y="energy of the update",
+        at=steps,
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _ratio(layer: FirstLayerTour) -> str:
+    moved = layer.growth[layer.growth.sum(1) > 0]
+    if not len(moved):
+        return "Nothing moved."
+    share = moved[:, 0] / moved.sum(1)
+    return (
+        f"The first component holds {float(share[0]):.0%} of the summed energy of the update after the first step and "
+        f"{float(share[-1]):.0%} at the end."
+    )

@@ -1,0 +1,1 @@
+"""What did my network learn?"""

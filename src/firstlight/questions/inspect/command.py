@@ -1,0 +1,171 @@
+"""`firstlight inspect`: one page about a trained network."""
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from firstlight.cli.keep_run import fingerprint_of, measure_and_keep
+from firstlight.cli.options import (
+    AS_THEY_ARE,
+    MODEL_FLAGS,
+    DataName,
+    Device,
+    FolderOptions,
+    Numbers,
+    Page,
+    Seed,
+    Static,
+    Switch,
+)
+from firstlight.cli.output import page_file, print_json, wrote
+
+if TYPE_CHECKING:
+    from firstlight.questions.inspect.measure import Inspection
+
+FLAGS = MODEL_FLAGS
+MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
+
+
+def inspect(
+    checkpoint: str | None = None,
+    *,
+    data: DataName,
+    arch: str | None = None,
+    factory: Annotated[str | None, Parameter(name="--import")] = None,
+    entry: str | None = None,
+    call: str | None = None,
+    initial: Path | None = None,
+    split: str | None = None,
+    n: int | None = None,
+    fast: Switch = False,
+    classes: int | None = None,
+    option: Annotated[list[str] | None, Parameter(negative="")] = None,
+    mean: Numbers = None,
+    std: Numbers = None,
+    bgr: Switch = False,
+    model_output: str | None = None,
+    exact: Switch = False,
+    device: Device = "auto",
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    output: Page = Path("inspect.html"),
+    static: Static = False,
+    json: Switch = False,
+    fail_on: Annotated[list[str] | None, Parameter(negative="")] = None,
+) -> None:
+    """Inspect a trained network and write one page about it.
+
+    Parameters
+    ----------
+    checkpoint
+        File of the weights: safetensors, or a torch checkpoint of tensors in any layout. Or an ONNX file, which holds
+        the network too; it is read, never run. Or the name of a network that can be fetched, such as
+        resnet50_imagenet. Leave it out if the code behind --import loads the weights itself, or to take the
+        pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
+    arch
+        Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
+        installed.
+    factory
+        Code of yours that builds the model, as module:function; the function is called without arguments.
+    entry
+        Entry of the checkpoint to read if it holds the weights more than once, such as ema.
+    call
+        Code of yours that calls the model, as module:function, if its input is no tensor of images; the function is
+        given the model and a batch of images.
+    initial
+        Weights of the same model before training, to see how far training moved them and whether it was lazy. By
+        default the model is compared with a fresh initialisation.
+    split
+        Images to use: train or test. By default test, or all images if there are no splits.
+    n
+        Number of images; by default 512, or 32 if they are large.
+    fast
+        Use fewer images and accept wider error bars.
+    classes
+        Number of outputs; by default as many as the checkpoint has.
+    option
+        Option of the architecture, as name=value; may be repeated.
+    mean
+        Mean to subtract from pixels between 0 and 1: one number, or one per channel.
+    std
+        Number to divide pixels by after the mean is subtracted: one, or one per channel.
+    bgr
+        Reverse the order of the channels, for models that read blue, green, red.
+    model_output
+        Part of the output to use if the model returns a tuple (its index) or a dictionary (its key).
+    exact
+        Sum over all outputs instead of estimating the sum, however many there are; slow with a thousand.
+    json
+        Print the findings as JSON.
+    fail_on
+        Condition on a finding, such as 'dead>0' or 'accuracy<0.9'; if it holds, a line says why and the exit code
+        is 1. May be repeated. Findings: dead, duplicate, unmeasured, layers, parameters, accuracy, chance,
+        above_null, movement, regime.
+    """
+    from firstlight._internal.devices import choose_device, computing_on
+    from firstlight.cli.options import index_or_key, named_values
+    from firstlight.data.catalogue import load
+    from firstlight.models.loading import load_model
+    from firstlight.models.pretrained import expected_scaling
+    from firstlight.questions.inspect.measure import inspect as inspected
+
+    page_file(output)
+    _demand_conditions(fail_on or [])
+    place = choose_device(device)
+    images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
+    load_from = partial(
+        load_model, architecture=arch, factory=factory, classes=classes, shape=images.shape,
+        options=named_values(option), entry=entry, call=call,
+    )  # fmt: skip
+    model = load_from(checkpoint).to(place)
+    before = None if initial is None else load_from(initial).to(place)
+    scaled = images.scaled(**expected_scaling(checkpoint, mean=mean, std=std), bgr=bgr)
+    settings: dict[str, Any] = {
+        "n_images": n, "fast": fast, "output_part": index_or_key(model_output), "seed": seed,
+        "output_sum": "exact" if exact else "thrifty", "name": arch or factory or checkpoint,
+    }  # fmt: skip
+    given = {"data": data, "checkpoint": checkpoint, "initial": None if initial is None else str(initial)}
+
+    with computing_on(place):
+        inspection = measure_and_keep(
+            "inspect",
+            {**settings, **given},
+            lambda: inspected(model, scaled, initial=before, **settings),
+            data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
+        )
+    _write(inspection, output, static=static, quiet=json)
+    _check(inspection, json=json, conditions=fail_on or [])
+
+
+def _demand_conditions(conditions: list[str]) -> None:
+    """Refuse a misspelt condition now, not after minutes."""
+    from firstlight.questions.inspect.findings import parsed_condition
+
+    for condition in conditions:
+        parsed_condition(condition)
+
+
+def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool) -> None:
+    from firstlight.pages.page import write_page
+    from firstlight.questions.inspect.page import inspection_page
+
+    page = write_page(inspection_page(inspection), output, static=static)
+    if not quiet:
+        wrote(page)
+
+
+def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> None:
+    """Print findings for machines, and end with 1 if a condition holds."""
+    from firstlight.questions.inspect.findings import failures, finding_numbers
+
+    if json:
+        numbers = finding_numbers(inspection)
+        print_json({"model": inspection.name, **numbers, "layers_not_measured": inspection.unmeasured})
+    lines = failures(inspection, conditions)
+    for line in lines:
+        print(f"firstlight: {line}", file=sys.stderr)
+    if lines:
+        raise SystemExit(1)

@@ -1,0 +1,384 @@
+"""The page of one's own model: what it is, what it looks at, what is wrong with it."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from firstlight.measures.feature_ansatz.filter_faults import FilterFaults
+from firstlight.measures.first_layer.energy_profile import Profile
+from firstlight.measures.linearized.weight_change import LayerChange
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.pictures import picture_grid, sprite
+from firstlight.pages.page import Page, Panel, Section
+from firstlight.questions.inspect.measure import Inspection
+from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence, count
+from firstlight.questions.inspect.page_newer_papers import later_sections
+from firstlight.questions.regime.page import LAZY, regime_sections
+
+MOST_SHOWN = 128  # filters in the picture
+MOST_LISTED = 40  # numbers of dead filters in a sentence; the table has all
+
+
+def inspection_page(inspection: Inspection) -> Page:
+    """Turn an inspection into a page: what was found and what to do about it, then the figures behind that."""
+    sections = [_first_layer(inspection.profile, inspection.faults)] if inspection.profile is not None else []
+    sections += [
+        *_faults(inspection),
+        *ansatz_sections(inspection, calls={layer.name: layer.n_calls for layer in inspection.layers}),
+        _movement(inspection),
+        *_lazy(inspection),
+        *later_sections(inspection.features),
+    ]
+    return Page(
+        title=f"What {inspection.name} has learned",
+        lead=(
+            *_unmeasured(inspection),
+            *_precision(inspection),
+            _fault_words(inspection),
+            f"{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
+            _moved(inspection),
+            _what(inspection),
+        ),
+        sections=(*sections, _model(inspection)),
+        facts={
+            "Data": f"{inspection.data_name}, {inspection.n_images} images",
+            "Initial weights": inspection.initial_source,
+            "Time": f"{inspection.seconds:.0f} s",
+        },
+    )
+
+
+def _what(inspection: Inspection) -> str:
+    convolutions = sum("conv" in layer.kind.lower() for layer in inspection.layers)
+    shape = " x ".join(str(side) for side in inspection.image_shape)
+    text = (
+        f"{inspection.name} has {inspection.n_parameters:,} parameters, {count(convolutions, 'convolution')} and "
+        f"{count(len(inspection.layers) - convolutions, 'linear layer')}; it was shown "
+        f"{count(inspection.n_images, 'image')} of {shape}."
+    )
+    if math.isfinite(inspection.accuracy):
+        text += (
+            f" It classifies {inspection.accuracy:.0%} of them correctly (always naming the largest class would give "
+            f"{inspection.chance:.0%})."
+        )
+        if inspection.accuracy <= inspection.chance:
+            text += (
+                " That is no more than chance: check the scaling of the pixels and the order of the classes."
+            )
+    return text
+
+
+def _unmeasured(inspection: Inspection) -> tuple[str, ...]:
+    """Which layers nothing here speaks of, and why; nothing stands in for them."""
+    skipped = inspection.unmeasured
+    if not skipped:
+        return ()
+    listed = "; ".join(f"{name}: {reason}" for name, reason in list(skipped.items())[:3])
+    more = f"; and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+    number = f"{len(skipped)} of {inspection.n_layers} layers were not measured"
+    return (f"{number} ({listed}{more}). The correlations below leave them out.",)
+
+
+def _precision(inspection: Inspection) -> tuple[str, ...]:
+    if not inspection.precision:
+        return ()
+    return (f"Precision: {inspection.precision}, as half precision has too few digits for gradients.",)
+
+
+def _certainty(inspection: Inspection) -> str:
+    errors = [row.pearson_error for row in inspection.ansatz.rows if math.isfinite(row.pearson_error)]
+    sure = (
+        f"correlations are known to about ±{2 * max(errors):.2f} or better"
+        if errors
+        else "errors are unknown"
+    )
+    how = "This was a fast look" if inspection.is_fast else "How certain these numbers are"
+    return f"{how}: with {inspection.ansatz.n_images} images and {inspection.ansatz.method}, {sure}."
+
+
+def _model(inspection: Inspection) -> Section:
+    """How certain the numbers are, and every layer that was measured."""
+    layers = {
+        f"{i + 1}, {layer.name}": f"{layer.kind}, {' x '.join(map(str, layer.shape))}, {layer.n_weights:,} weights"
+        + (f", applied {layer.n_calls} times to every image" if layer.n_calls > 1 else "")
+        for i, layer in enumerate(inspection.layers)
+    }
+    return Section(title="What was measured?", answer=_certainty(inspection), details=layers)
+
+
+def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
+    filters = profile.layer.weight.float()
+    dead = [
+        i
+        for fault in faults
+        if f"{fault.name}.weight" == profile.layer.name
+        for i in fault.dead
+        if i < MOST_SHOWN
+    ]
+    dead_words = f" Crossed out: {count(len(dead), 'dead filter')} ({_listed(dead)})." if dead else ""
+    name = profile.layer.name.removesuffix(".weight")
+    controls = profile.controls()
+    coarse = float(profile.energy.square().cumsum(0)[max(len(profile.energy) // 3 - 1, 0)])
+    share = coarse / float(profile.energy.square().sum())
+    return Section(
+        title="What does the first layer look at?",
+        answer=f"The coarsest third of the patch patterns holds {share:.0%} of its filters' energy; evenly spread "
+        f"filters would have 33 %. The profile correlates at {controls['random filters']:.2f} with that of random "
+        f"filters and at {controls['root of variances']:.2f} with the root of the patch variances, which a single "
+        "step of training imprints whatever the labels are.",
+        panels=(
+            Panel(
+                figure=picture_grid(
+                    _pictures(filters[:MOST_SHOWN]),
+                    title=f"Filters of {name}" if name else "Filters of the first layer",
+                    alt=f"{min(len(filters), MOST_SHOWN)} small patterns, the filters of the first convolution",
+                    scale="all",
+                    marked=dict.fromkeys(dead, "dead"),
+                    columns=16,
+                ),
+                formulas=("energy",),
+                shows="All filters on one symmetric scale; middle grey is zero."
+                + (f" The first {MOST_SHOWN} of {len(filters)}." if len(filters) > MOST_SHOWN else "")
+                + dead_words,
+            ),
+            Panel(
+                figure=_profile_figure(profile),
+                shows="Energy of the filters along the principal components of the patches, from coarse to fine.",
+                published="Trained first layers agree on a band: neither the very coarse nor the very fine.",
+                formulas=("energy", "components"),
+            ),
+        ),
+    )
+
+
+def _listed(numbers: list[int]) -> str:
+    """Numbers with commas, cut short after as many as a sentence can hold."""
+    return ", ".join(map(str, numbers[:MOST_LISTED])) + (", ..." if len(numbers) > MOST_LISTED else "")
+
+
+def _profile_figure(profile: Profile) -> Figure:
+    top = float(profile.energy.max())
+    root = profile.root_variance / profile.root_variance.max() * top
+    figure = curves(
+        [
+            Curve(name="this model", values=profile.energy[None]),
+            Curve(name="random filters of the same size", values=profile.nulls, role="null"),
+            Curve(name="root of patch variances (scaled)", values=root[None], role="theory"),
+        ],
+        title="Energy profile of the first layer",
+        alt="Energy against patch component for the model, for random filters and for the root of the variances",
+        x="patch component, by decreasing variance",
+        y="energy",
+    )
+    # components span all channels, of which a filter of a group sees a part
+    patterns = profile.pca.basis.mT.reshape(-1, profile.layer.channels, *profile.layer.size)
+    return dataclasses.replace(figure, sprite=sprite(_pictures(patterns), name="component"))
+
+
+def _pictures(patterns: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k rows columns"]:
+    """Patterns as pictures: in grey or colour if that is what their channels are, else channels below each other."""
+    n, channels, h, w = patterns.shape
+    if channels in (1, 3) and h > 1:
+        return patterns
+    return patterns.reshape(n, 1, 1, channels) if h == w == 1 else patterns.reshape(n, 1, channels * h, w)
+
+
+def _moved(inspection: Inspection) -> str:
+    changes = inspection.changes
+    if not changes:
+        return "Initial and trained weights could not be compared."
+    most, least = (pick(changes, key=lambda c: c.distance) for pick in (max, min))
+    if inspection.has_own_initial:
+        lazy = sum(c.distance < 0.1 for c in changes)
+        return (
+            f"Training moved layer {most.name} most, by {most.distance:.1f} times its initial size, and layer "
+            f"{least.name} least ({least.distance:.2f}); {lazy} of {len(changes)} layers moved by less than a tenth"
+            + (" and could have been frozen." if lazy else ".")
+        )
+    grown = sum(c.growth > 1 for c in changes)
+    simple = sum(c.effective_rank < 0.8 * c.initial_rank for c in changes)
+    return (
+        f"Against a fresh initialisation {grown} of {len(changes)} layers have larger weights and {simple} use clearly "
+        "fewer directions. Keep the initial weights of your next training and pass them as `initial` (--initial): "
+        "without them, nobody can tell how far the layers moved."
+    )
+
+
+def _movement(inspection: Inspection) -> Section:
+    """Distances where they mean something: every network is far from a fresh initialisation."""
+    changes = inspection.changes
+    title = (
+        "How far did every layer move?" if inspection.has_own_initial else "How many directions are in use?"
+    )
+    panels = []
+    if changes and inspection.has_own_initial:
+        panels.append(
+            Panel(
+                figure=_distance_figure(changes),
+                formulas=("movement",),
+                shows="Distance of every layer from its initial weights, in units of their size. The grey bars are the "
+                "distance that unrelated weights of the same size would have: a layer that reaches them keeps no trace "
+                "of where it began.",
+            )
+        )
+    if changes:
+        panels.append(
+            Panel(
+                figure=_rank_figure(changes),
+                formulas=("effective rank",),
+                shows="Number of directions that the filters of a layer really use (effective rank), trained and "
+                "initial. Training on few features lowers it.",
+            )
+        )
+    zero = [
+        layer.name for layer in inspection.layers if layer.name not in {change.name for change in changes}
+    ]
+    known = inspection.has_own_initial and zero
+    note = f" Left out, as no distance is relative to zero or to nothing: {', '.join(zero)}." if known else ""
+    return Section(title=title, answer=_moved(inspection) + note, panels=tuple(panels))
+
+
+def _lazy(inspection: Inspection) -> tuple[Section, ...]:
+    if inspection.regime is not None:
+        return regime_sections(inspection.regime)
+    return (Section(title=LAZY, answer=f"Not known: {inspection.no_regime.rstrip('.')}.", panels=()),)
+
+
+def _distance_figure(changes: tuple[LayerChange, ...]) -> Figure:
+    return dots(
+        [c.name for c in changes],
+        [
+            Dots.of("unrelated weights", [torch.tensor([c.unrelated]) for c in changes], role="null"),
+            Dots.of("this model", [torch.tensor([c.distance]) for c in changes]),
+        ],
+        title="Distance from the initial weights",
+        alt=f"Relative distance of {len(changes)} layers from the initial weights, with that of unrelated weights",
+        x="layer",
+        y="distance / initial size",
+    ).with_columns(
+        {
+            "growth of the norm": [c.growth for c in changes],
+            "cosine with the initial weights": [c.cosine for c in changes],
+        }
+    )
+
+
+def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
+    return dots(
+        [c.name for c in changes],
+        [
+            Dots.of("this model", [torch.tensor([c.effective_rank]) for c in changes]),
+            Dots.of("initial", [torch.tensor([c.initial_rank]) for c in changes], role="initial"),
+        ],
+        title="Directions in use",
+        alt=f"Effective rank of the filters of {len(changes)} layers, trained and initial",
+        x="layer",
+        y="effective rank",
+        height=340,
+        log_y=True,
+    )
+
+
+def _fault_words(inspection: Inspection) -> str:
+    """Which filters do nothing, or nothing new, and what to do about them."""
+    hidden = {row.layer for row in inspection.ansatz.rows if not row.is_output}
+    silent = inspection.silent
+    faults = [f for f in inspection.faults if (f.name in hidden or f.dead) and f not in silent]
+    dead, same = sum(len(f.dead) for f in faults), sum(f.n_superfluous for f in faults)
+    total = sum(f.n_filters for f in inspection.faults)
+    if dead == same == 0 and not silent:
+        return (
+            f"None of its {total:,} filters is dead or a copy of another: there is nothing to prune for free."
+        )
+    sentences = [_silent_words(silent)] if silent else []
+    if dead:
+        sentences.append(
+            f"{_dead_words(faults, dead, total)} Prune what stays dead on more images than these "
+            f"{inspection.n_images}; if that is much, train with a lower rate."
+        )
+    if same:
+        worst = max(faults, key=lambda f: f.n_superfluous / f.n_filters)
+        sentences.append(
+            f"{same:,} filters repeat another, most of all in layer {worst.name} ({worst.n_superfluous} of "
+            f"{worst.n_filters}), which could be narrower."
+        )
+    return " ".join(sentences)
+
+
+def _silent_words(silent: Sequence[FilterFaults]) -> str:
+    """Layers that contribute nothing as a whole: their filters need not be dead."""
+    names = ", ".join(fault.name for fault in silent[:3]) + (", ..." if len(silent) > 3 else "")
+    if len(silent) == 1:
+        return (
+            f"A whole layer ({names}) contributes nothing on these images. Either its weights are zero, or what it "
+            "computes is multiplied by zero further on, as by a normalisation whose weights start at zero in an "
+            "untrained network, or its units have died: look at its weights and at those behind it."
+        )
+    return (
+        f"{len(silent)} whole layers ({names}) contribute nothing on these images. Either their weights are zero, or "
+        "what they compute is multiplied by zero further on, as by a normalisation whose weights start at zero in an "
+        "untrained network, or their units have died: look at their weights and at those behind them."
+    )
+
+
+def _dead_words(faults: Sequence[FilterFaults], dead: int, total: int) -> str:
+    """The dead filters of the layer that images meet first among those that have any, one by one."""
+    first = next(fault for fault in faults if fault.dead)
+    numbers = _listed(list(first.dead))
+    verb = "is" if len(first.dead) == 1 else "are"
+    listed = f"{len(first.dead)} of {first.n_filters} filters of layer {first.name} {verb} dead: {numbers}."
+    if dead == len(first.dead):
+        return listed
+    layers = sum(bool(fault.dead) for fault in faults)
+    return f"{listed} In all, {dead:,} of {total:,} filters in {layers} layers are."
+
+
+def _faults(inspection: Inspection) -> tuple[Section, ...]:
+    """A figure only if there is something to see in it."""
+    faults = inspection.faults
+    if not any(fault.dead or fault.n_superfluous for fault in faults):
+        return ()
+    shares = {
+        "dead": ([len(f.dead) / f.n_filters for f in faults], "trained"),
+        "repeated": ([f.n_superfluous / f.n_filters for f in faults], "random labels"),
+    }
+    figure = dots(
+        [f.name for f in faults],
+        [
+            Dots.of(name, [torch.tensor([value]) for value in values], role=role)
+            for name, (values, role) in shares.items()
+            if any(values)
+        ],
+        title=f"{' and '.join(name for name, (values, _) in shares.items() if any(values)).capitalize()} filters",
+        alt=f"Share of dead and of repeated filters in {len(faults)} layers",
+        x="layer",
+        y="share of the layer's filters",
+        height=320,
+    ).with_columns(
+        {
+            "filters": [f.n_filters for f in faults],
+            "mirrored pairs": [f.mirrored for f in faults],
+            "dead filters": [", ".join(map(str, f.dead)) for f in faults],
+            "first repeated": ["; ".join(" = ".join(map(str, s)) for s in f.duplicates[:3]) for f in faults],
+        }
+    )
+    section = Section(
+        title="Does it carry dead weight?",
+        answer=_fault_words(inspection),
+        panels=(
+            Panel(
+                figure=figure,
+                shows="A filter is dead if no output of the model changes with it on any image shown, repeated if it "
+                f"points in the direction of another (cosine above {faults[0].threshold if faults else 0.99}). "
+                "With more images, some of the dead may turn out to be alive. A layer of which all filters are dead "
+                "may only be switched off by the layer behind it.",
+            ),
+        ),
+    )
+    return (section,)

@@ -1,0 +1,1 @@
+"""What does a kernel that learns features see?"""

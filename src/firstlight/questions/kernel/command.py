@@ -1,0 +1,160 @@
+"""`firstlight rfm`: a kernel that learns features, and its predictions."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from cyclopts import App
+
+from firstlight.cli.keep_run import measure_and_keep
+from firstlight.cli.options import (
+    AS_THEY_ARE,
+    AsJson,
+    Cluster,
+    DataName,
+    Device,
+    FolderOptions,
+    Page,
+    Seed,
+    Static,
+)
+from firstlight.cli.output import announce_split, page_file, wrote
+
+if TYPE_CHECKING:
+    from firstlight.kernels.rfm import Round
+
+app = App(name="rfm", help="Learn the features of a convolutional kernel, and predict with it.")
+
+
+@app.default
+def rfm(
+    *,
+    data: DataName = "photos",
+    n: int = 500,
+    n_test: int = 500,
+    family: Literal["cntk", "nngp", "laplace", "gaussian"] = "cntk",
+    depth: int = 3,
+    kernel: int = 3,
+    readout: Literal["flatten", "gap"] = "flatten",
+    rounds: int = 5,
+    agop_images: int | None = None,
+    network: bool = True,
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    cluster: Cluster = None,
+    device: Device = "auto",
+    save: Path | None = None,
+    output: Page = Path("rfm.html"),
+    static: Static = False,
+) -> None:
+    """Learn which patches matter, with shuffled labels as control, and write one page about it.
+
+    Parameters
+    ----------
+    n
+        Number of training images; a fifth of them selects the round and the ridge.
+    n_test
+        Maximum number of test images.
+    family
+        Kernel: cntk or nngp of a ReLU network, or laplace or gaussian on patches.
+    depth
+        Number of layers.
+    kernel
+        Side of the filters.
+    readout
+        What follows the last layer: flatten, or gap (global average pooling, much slower).
+    rounds
+        Maximum number of updates of the metric; learning stops when the validation error rises.
+    agop_images
+        Number of images at which gradients are taken; by default all.
+    network
+        Also train a small network and compare its first layer with the kernel's.
+    device
+        Device to compute on: auto (cuda if there is one, then mps, else cpu), cpu, cuda or mps. The compiled kernels
+        are for the CPU; on cuda tensor operations compute cntk and nngp. On mps, which has no float64, only the
+        network of --network is trained.
+    save
+        New folder to save the fitted machine in, for `firstlight rfm predict`.
+    """
+    from firstlight._internal.devices import choose_device, computing_on
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.executor import on_cluster
+    from firstlight._internal.progress import screen
+    from firstlight.data.catalogue import load, load_splits
+    from firstlight.estimators.convrfm import ConvRFMClassifier
+    from firstlight.estimators.saving import save_machine
+    from firstlight.pages.page import write_page
+    from firstlight.questions.kernel.measure import learn_kernel
+    from firstlight.questions.kernel.page import rfm_page
+
+    page_file(output)
+    place = choose_device(device)
+    if save is not None and save.exists():
+        raise InvalidInput(f"`save` must not exist yet; {save} does.")
+    train, test = load_splits(data, n=n, n_test=n_test, seed=seed, **folder.options)
+    announce_split(train, test)
+    photos = load("photos", split="test", n=8, seed=seed).x
+    machine = ConvRFMClassifier(
+        family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
+        random_state=seed, verbose=True,
+    )  # fmt: skip
+    screened = screen(f"{family} on {data}, {len(train)} images")
+    with computing_on(place), on_cluster(cluster), screened as view:
+
+        def listen(labels: str, done: "Round") -> None:
+            numbers = f"validation error {done.error:.4f}, accuracy {done.accuracy:.1%}, ridge {done.ridge:g}"
+            view.add(f"{labels} labels, round {done.number}", numbers)
+
+        learned = measure_and_keep(
+            "rfm",
+            {**machine.get_params(), "data": data, "network": network},
+            lambda: learn_kernel(train, test, photos, machine=machine, with_network=network, listen=listen),
+            data=f"{train.fingerprint} {test.fingerprint}",
+        )
+    print(
+        f"Test accuracy {learned.test:.1%} (round {learned.best}); plain kernel {learned.plain_test:.1%}. "
+        f"Metric with shuffled labels: cosine {learned.cosine:.2f}."
+    )
+    wrote(write_page(rfm_page(learned), output, static=static))  # first: a machine too large must not cost it
+    if save is not None:
+        print(f"Saved the machine in {save_machine(machine, save)}.")
+
+
+@app.command
+def predict(
+    model: Path,
+    *,
+    data: DataName = "photos",
+    split: str | None = None,
+    n: int | None = None,
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    device: Device = "auto",
+    json: AsJson = False,
+) -> None:
+    """Predict with a saved machine, and print its accuracy.
+
+    Parameters
+    ----------
+    model
+        Folder that `firstlight rfm --save` wrote.
+    split
+        Images to use: train or test. By default test, or all images if there are no splits.
+    n
+        Number of images; by default all.
+    """
+    from firstlight._internal.devices import choose_device, computing_on
+    from firstlight.cli.output import print_json
+    from firstlight.data.catalogue import load
+    from firstlight.estimators.saving import load_machine
+
+    place = choose_device(device)
+    machine = load_machine(model)
+    images = load(data, split, n=n, seed=seed, **folder.options)
+    with computing_on(place):
+        predictions = machine.predict(images.x)
+    accuracy = float((predictions == images.y.numpy()).mean())
+    if json:
+        print_json({"accuracy": accuracy, "predictions": predictions.tolist()})
+    else:
+        part = images.meta["split"]
+        print(f"{accuracy:.1%} of {len(images)} images of {data} ({part}) are classified correctly.")

@@ -1,0 +1,180 @@
+"""The page of a kernel that learned features."""
+
+import torch
+
+from firstlight.maths.correlation import pearson
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.pictures import picture_grid
+from firstlight.pages.page import Answer, Page, Panel, Section
+from firstlight.questions.kernel.measure import LearnedKernel
+
+HELPS, PATTERNS = "Does learning features help a kernel?", "Which patterns does the kernel look for?"
+
+
+def rfm_page(learned: LearnedKernel) -> Page:
+    """Turn what a ConvRFM learned into a page."""
+    return Page(
+        title=f"What a kernel learned from {learned.data_name}",
+        lead=(_gained(learned), _labels(learned)),
+        sections=kernel_sections(learned),
+        facts={
+            "Data": f"{learned.data_name}, {learned.n} images",
+            "Kernel": learned.kernel,
+            "Time": f"{learned.seconds:.0f} s",
+        },
+    )
+
+
+def kernel_answers(learned: LearnedKernel) -> tuple[Answer, ...]:
+    """What the kernel machine learned."""
+    return (
+        Answer(
+            question="What did a kernel find that learns features?", answer=_gained(learned), section=HELPS
+        ),
+        Answer(question="Did the labels tell it where to look?", answer=_labels(learned), section=PATTERNS),
+    )
+
+
+def kernel_sections(learned: LearnedKernel) -> tuple[Section, ...]:
+    """Rounds, eigenvectors, maps on photographs, and three accounts of the first layer."""
+    return (_rounds(learned), _vectors(learned), _maps(learned), *_first_layer(learned))
+
+
+def _gained(learned: LearnedKernel) -> str:
+    gain = 100 * (learned.test - learned.plain_test)
+    chosen = "the plain kernel itself" if learned.best == 0 else f"round {learned.best}"
+    return (
+        f"The plain kernel classifies {learned.plain_test:.1%} of unseen images correctly, the chosen one "
+        f"{learned.test:.1%} ({gain:+.1f} points). Validation squared error chose {chosen}; no test image took part."
+    )
+
+
+def _labels(learned: LearnedKernel) -> str:
+    return (
+        f"With shuffled labels the kernel learns a metric at cosine {learned.cosine:.2f} (Pearson "
+        f"{learned.pearson:.2f}) to this one: that much of what M looks at comes from the images alone, not from "
+        "their labels."
+    )
+
+
+def _rounds(learned: LearnedKernel) -> Section:
+    errors = torch.tensor([[r.error for r in learned.rounds]], dtype=torch.float64)
+    right = torch.tensor([[r.accuracy for r in learned.rounds]], dtype=torch.float64)
+    return Section(
+        title=HELPS,
+        answer=_gained(learned),
+        panels=(
+            Panel(
+                figure=curves(
+                    [
+                        Curve(name="validation squared error", values=errors),
+                        Curve(name="validation accuracy", values=right, role="other"),
+                    ],
+                    title="Error and accuracy by round",
+                    alt="Validation squared error and accuracy against the round",
+                    x="round (0 is the plain kernel)",
+                    y="squared error, share correct",
+                    at=range(len(learned.rounds)),
+                ),
+                shows="Every round solves a ridge regression and replaces M by the gradient outer product.",
+                published="Gains of 0 to 4 points, chosen on the test set.",
+                formulas=("kernel",),
+                measured=_gained(learned),
+            ),
+        ),
+    )
+
+
+def _vectors(learned: LearnedKernel) -> Section:
+    both = torch.cat([learned.vectors, learned.shuffled_vectors])
+    shares = ", ".join(f"{v:.0%}" for v in learned.values.tolist())
+    return Section(
+        title=PATTERNS,
+        answer=_labels(learned),
+        panels=(
+            Panel(
+                figure=picture_grid(
+                    both,
+                    title="Leading eigenvectors of M: true labels above, shuffled below",
+                    alt="Two rows of small patterns, the eigenvectors with true and with shuffled labels",
+                    columns=len(learned.vectors),
+                ),
+                shows=f"Shares of the trace, true labels: {shares}.",
+                published="Leading eigenvectors look like edge detectors.",
+                formulas=("eigenvectors",),
+                measured=_labels(learned),
+            ),
+        ),
+    )
+
+
+def _maps(learned: LearnedKernel) -> Section:
+    alike = float(pearson(learned.maps.flatten(1), learned.shuffled_maps.flatten(1)).mean())
+
+    def grid(images: torch.Tensor, title: str, alt: str, measured: str) -> Panel:
+        figure = picture_grid(images, title=title, alt=alt, signed=False, columns=len(images), zoom=3)
+        return Panel(
+            figure=figure,
+            shows=title + ".",
+            published="The learned metric lights up the edges of any photograph.",
+            measured=measured,
+            formulas=("maps",),
+        )
+
+    return Section(
+        title="What does the kernel see in photographs it never saw?",
+        answer="Bright where the square root of x'Mx is large.",
+        panels=(
+            grid(
+                learned.photos,
+                "Photographs",
+                "A row of small photographs",
+                f"{len(learned.photos)} photographs that no machine was fitted to.",
+            ),
+            grid(
+                learned.maps,
+                "Maps of M, true labels",
+                "The photographs' edges light up",
+                f"Correlation with the maps below {alike:.2f}: what is the same in both does not come from labels.",
+            ),
+            grid(
+                learned.shuffled_maps,
+                "Maps of M, shuffled labels",
+                "The same photographs through the control",
+                "The control: labels that have nothing to do with the images.",
+            ),
+        ),
+    )
+
+
+def _first_layer(learned: LearnedKernel) -> tuple[Section, ...]:
+    if learned.first_layer is None:
+        return ()
+    three = learned.first_layer
+    words = ", ".join(f"{name} {value:.2f}" for name, value in three.agreement().items())
+    return (
+        Section(
+            title="Do three theories of the first layer agree?",
+            answer=f"Correlation of the energy profiles: {words}.",
+            panels=(
+                Panel(
+                    figure=curves(
+                        [
+                            Curve(name="learned kernel", values=three.kernel[None], role="other"),
+                            Curve(name="trained network", values=three.network[None]),
+                            Curve(name="linear network, no labels", values=three.theory[None], role="theory"),
+                        ],
+                        title="Energy along the components of the patches",
+                        alt="Three curves of energy against patch component, from coarse to fine",
+                        x="patch component, by decreasing variance",
+                        y="energy, largest = 1",
+                    ),
+                    shows="The metric of the kernel, the first layer of a network, and the closed form of the linear "
+                    "network.",
+                    published="The papers give three accounts, each alone; nobody set them side by side.",
+                    measured=f"Pearson correlation: {words}.",
+                    formulas=("energy", "kernel", "implicit bias"),
+                ),
+            ),
+        ),
+    )

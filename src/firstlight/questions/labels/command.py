@@ -1,0 +1,109 @@
+"""`firstlight labels`: which labels look wrong."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from firstlight._internal.terminal import visible
+from firstlight.cli.options import AS_THEY_ARE, Cluster, Device, FolderOptions, Page, Seed, Static
+from firstlight.cli.output import page_file, seconds_of, wrote
+
+if TYPE_CHECKING:
+    from firstlight.data.images import ImageData
+
+# what the library calls arguments whose flags have other names
+FLAGS = {"data": "DATA", "source": "DATA", "images": "DATA"}
+
+
+def labels(
+    data: str,
+    /,
+    *,
+    arch: Annotated[str | None, Parameter(name=("--arch", "--model"))] = None,
+    factory: Annotated[str | None, Parameter(name="--import")] = None,
+    record: Path | None = None,
+    budget: str | None = None,
+    split: str = "train",
+    n: int | None = None,
+    top: int = 60,
+    seed: Seed = 0,
+    folder: FolderOptions = AS_THEY_ARE,
+    cluster: Cluster = None,
+    device: Device = "auto",
+    output: Page = Path("labels.html"),
+    csv: Annotated[Path | None, Parameter(name="--csv")] = None,
+    static: Static = False,
+) -> None:
+    """Find labels that look wrong, and write a page to look through and a CSV.
+
+    Four networks are trained, each on one half of the images. A label is suspicious if networks give it rarely, if
+    those that did not train on the image give it little probability, and if similar images have other labels. Some
+    labels are changed on purpose first, to measure how many errors are found.
+
+    Parameters
+    ----------
+    data
+        A folder of class folders, the name of a data set, an npz file, an archive, or a CSV with the columns file and
+        label.
+    arch
+        Network to train: the name of an architecture, or timm:NAME, torchvision:NAME or hf:NAME (transformers) where
+        that package is installed. By default a small convolutional network.
+    factory
+        Code of yours that builds the network to train, with an output per class, as module:function; the function is
+        called without arguments.
+    record
+        CSV that an AccessibilityRecorder wrote in a training of your own on these images; no network is trained.
+    budget
+        Time limit of the training, such as 90s, 10m or 1h; there are fewer epochs if it is short.
+    split
+        Images to check: train or test. A folder without splits counts as train.
+    n
+        Number of images to check, drawn evenly over the classes; by default all.
+    top
+        Largest number of images on the page.
+    csv
+        File to write the table to; by default beside the page.
+    """
+    from firstlight._internal.devices import choose_device
+    from firstlight._internal.errors import InvalidInput
+    from firstlight._internal.executor import on_cluster
+    from firstlight.questions.labels.measure import check_labels
+    from firstlight.questions.labels.page import labels_sentences, write_labels_page
+    from firstlight.questions.labels.record import check_record
+
+    table = csv or output.with_suffix(".csv")
+    page_file(output)
+    place = choose_device(device)
+    page_file(table, flag="--csv")
+    if table == output:
+        raise InvalidInput(f"--csv must differ from --output; got {output} for both.")
+    if arch is not None and factory is not None:
+        raise InvalidInput("--arch and --import both name the network to train: give one of them.")
+    if factory is not None and ":" not in factory:
+        raise InvalidInput(f"--import must name code of yours as module:function; got {factory!r}.")
+    model = factory if arch is None else arch
+    if record is not None and (model is not None or budget is not None or n is not None):
+        raise InvalidInput("--record replaces training: leave out --arch, --import, --budget and --n.")
+    seconds = None if budget is None else seconds_of(budget)
+    images = _images(data, split, n, seed, folder)
+    with on_cluster(cluster):
+        check = (
+            check_labels(images, model, budget=seconds, top=top, seed=seed, device=place)
+            if record is None
+            else check_record(images, record, top=top)
+        )
+    for sentence in labels_sentences(check):
+        print(visible(sentence), file=sys.stderr)
+    print(f"Wrote {visible(str(check.write_csv(table)))}.")
+    wrote(write_labels_page(check, output, static=static))
+
+
+def _images(data: str, split: str, n: int | None, seed: int, folder: FolderOptions) -> "ImageData":
+    from firstlight.data.catalogue import load
+    from firstlight.data.label_table import load_label_table
+
+    if Path(data).suffix.lower() == ".csv":
+        return load_label_table(data, n=n, seed=seed, **folder.options)
+    return load(data, split, n=n, seed=seed, **folder.options)

@@ -1,0 +1,206 @@
+"""The learning order on a page: first and last images, agreement, predictors, doubtful labels."""
+
+from collections.abc import Sequence
+
+import torch
+
+from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
+from firstlight.pages.figures.heatmap import heatmap
+from firstlight.pages.figures.pictures import picture_grid
+from firstlight.pages.page import Answer, Panel, Section
+from firstlight.questions.order.measure import OrderReport, Shown
+from firstlight.questions.order.tour_part import OrderTour
+
+FIRST_AND_LAST = "Which images are learned first, and which last?"
+AGREE = "Do networks agree on the order?"
+
+
+def order_sections(tour: OrderTour) -> tuple[Section, ...]:
+    """Sections of the page about the order in which images were learned."""
+    report = tour.report
+    return (_first_and_last(report), _agreement(tour), _predictors(report), _doubtful(report))
+
+
+def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
+    """Which images came first and last, and whether all networks agree."""
+    report = tour.report
+    first, last = (_most(shown) for shown in (report.earliest, report.latest))
+    return (
+        Answer(
+            question="Which images were learned first, which last?",
+            answer=f"First: {first}. Last: {last}. {_agreed(report)}",
+            section=FIRST_AND_LAST,
+        ),
+    )
+
+
+def _most(shown: Shown) -> str:
+    """The classes that make up most of some images."""
+    parts = _counted(shown).split(", ")
+    return f"mostly {' and '.join(part.split(' ', 1)[1] for part in parts[:2])}"
+
+
+def _agreed(report: OrderReport) -> str:
+    if report.constancy is None:
+        return "There were too few networks to tell whether the order is the same for all."
+    return (
+        f"Two ensembles of networks from different seeds agree on the order at {report.constancy.value.value:.2f} "
+        "(1 is the same order, 0 none in common)."
+    )
+
+
+def _first_and_last(report: OrderReport) -> Section:
+    ranked = report.scores.sort(descending=True).values
+    early = float(ranked[: len(report.earliest.index)].mean())
+    late = float(ranked[-len(report.latest.index) :].mean())
+    return Section(
+        title=FIRST_AND_LAST,
+        answer=f"The {len(report.earliest.index)} earliest images were classified correctly in {early:.0%} of all "
+        f"epochs, the {len(report.latest.index)} latest in {late:.0%}; the average image in "
+        f"{float(report.scores.mean()):.0%}.",
+        panels=(
+            Panel(
+                figure=_pictures(
+                    report.earliest, "Learned first", "images that all networks learned at once"
+                ),
+                shows="By accessibility, the easiest first.",
+                published="Images that the leading principal components classify are learned first.",
+                measured=f"{_counted(report.earliest)}; classified correctly in {early:.0%} of all epochs.",
+                formulas=("accessibility",),
+            ),
+            Panel(
+                figure=_pictures(
+                    report.latest, "Learned last", "images that the networks learned late or never"
+                ),
+                shows="The hardest first.",
+                published="Images whose class hangs on components of small variance come last.",
+                measured=f"{_counted(report.latest)}; classified correctly in {late:.0%} of all epochs.",
+                formulas=("accessibility",),
+            ),
+        ),
+    )
+
+
+def _agreement(tour: OrderTour) -> Section:
+    report = tour.report
+    constancy = report.constancy
+    measured = answer = _agreed(report)
+    if constancy is not None:
+        fast = (
+            ""
+            if constancy.fastest is None
+            else f", {constancy.fastest.value:.2f} among the fastest {constancy.share:.0%}, "
+        )
+        chosen = "" if constancy.fastest is None else "which a third ensemble chose"
+        measured = (
+            f"Correlation {constancy.value.value:.2f}, 95 % range {constancy.value.low:.2f} to "
+            f"{constancy.value.high:.2f} over images{fast}{chosen}."
+        )
+    epochs = report.accuracy.shape[1]
+    figure = curves(
+        [Curve(name="training accuracy", values=report.accuracy)],
+        title="Accuracy while the order forms",
+        alt="Training accuracy over epochs; the band is the range over networks",
+        x="epoch",
+        y="accuracy",
+        at=range(1, epochs + 1),
+        height=280,
+    )
+    return Section(
+        title=AGREE,
+        answer=answer,
+        panels=(
+            Panel(
+                figure=figure,
+                shows=f"{tour.recipe}.",
+                published="Networks of one architecture learn the same examples in nearly the same order.",
+                measured=measured,
+                formulas=("constancy", "accessibility"),
+            ),
+        )
+        if epochs > 1
+        else (),
+    )
+
+
+def _predictors(report: OrderReport) -> Section:
+    if not report.correlations:
+        return Section(
+            title="What predicts the order without training?", answer="No score varies on these images."
+        )
+    names = list(report.correlations)
+    rows = list(report.correlations.values())
+    table = torch.tensor(
+        [[r.pointwise.value, r.rank, r.binned, r.chance.spread] for r in rows], dtype=torch.float64
+    )
+    best = report.correlations[report.best_predictor]
+    return Section(
+        title="What predicts the order without training?",
+        answer=f"On these images it is “{report.best_predictor}”: it correlates with the order at "
+        f"{best.pointwise.value:.2f}, image by image (chance: ±{2 * best.chance.spread:.2f}).",
+        panels=(
+            Panel(
+                figure=heatmap(
+                    table,
+                    rows=names,
+                    columns=("image by image", "ranks", "in 20 bins", "chance (sd)"),
+                    title="Cheap scores against the learning order",
+                    alt="Correlation of each cheap score with the learning order, with what chance gives",
+                ),
+                shows="Correlation with accessibility. Bins flatter: they average away what a score misses. "
+                "Contrast knows nothing of the classes and serves as control.",
+                published="Accessibility against critical component: -0.93 after smoothing; against "
+                "discriminability in pixels: 0.44 to 0.51 on small data sets.",
+                measured=f"The best here is “{report.best_predictor}” at {best.pointwise.value:.2f}.",
+                formulas=("critical component", "discriminability"),
+            ),
+        ),
+    )
+
+
+def _doubtful(report: OrderReport) -> Section:
+    return Section(
+        title="Which labels look wrong?",
+        answer="Images that every ensemble learned late and whose neighbours belong to another class. "
+        "Look at them: some are merely hard.",
+        panels=(
+            Panel(
+                figure=_pictures(report.suspects, "Doubtful labels", "images whose label may be wrong"),
+                shows="The most suspicious first.",
+                published="Not in the papers: a use of what they found.",
+                measured=f"Labelled {', '.join(report.suspects.labels[:12])}"
+                f"{' ...' if len(report.suspects.labels) > 12 else ''}.",
+                formulas=("suspicion",),
+            ),
+        ),
+    )
+
+
+def _pictures(shown: Shown, title: str, what: str) -> Figure:
+    return picture_grid(
+        shown.images,
+        title=title,
+        alt=f"{len(shown.images)} {what}",
+        signed=False,
+        columns=12,
+        zoom=_zoom(shown),
+    ).with_columns(_names(shown))
+
+
+def _names(shown: Shown) -> dict[str, Sequence[object]]:
+    """How a reader finds the images again: by file, or by number in the data set."""
+    names: dict[str, Sequence[object]] = {
+        "label": shown.labels,
+        "number in the data set": shown.position.tolist(),
+    }
+    return {**names, "file": shown.files} if shown.files else names
+
+
+def _zoom(shown: Shown) -> int:
+    return max(1, 64 // max(shown.images.shape[2:]))
+
+
+def _counted(shown: Shown) -> str:
+    counts = {name: shown.labels.count(name) for name in dict.fromkeys(shown.labels)}
+    return ", ".join(f"{n} {name}" for name, n in sorted(counts.items(), key=lambda item: -item[1]))

@@ -1,0 +1,1 @@
+"""Was training lazy?"""

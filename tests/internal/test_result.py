@@ -1,0 +1,55 @@
+"""Results in notebooks: a table for every type, in which nothing runs."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+
+from firstlight._internal.result import Result, brief
+
+HOSTILE = "<script>alert(1)</script>&'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner(Result):
+    word: str
+    values: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer(Result):
+    one: Inner
+    many: tuple[Inner, ...]
+    named: dict[str, Any]
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+def test_a_result_is_a_table_with_its_parts_folded_inside_and_every_word_escaped():
+    inner = Inner(word=HOSTILE, values=torch.arange(12.0))
+    html = Outer(one=inner, many=(inner, inner), named={HOSTILE: HOSTILE})._repr_html_()
+    assert "<script" not in html
+    assert html.count("&lt;script&gt;alert(1)") == 5
+    assert html.count("<details>") == 5
+    assert "(12,) from 0 to 11" in html
+    assert html.count("<table>") == html.count("</table>")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [torch.zeros(0), torch.ones(9, dtype=torch.bool), torch.arange(20), torch.full((9,), float("nan")),
+     torch.ones(9, dtype=torch.complex64), torch.tensor(2.0), None, "x" * 500, 1 / 3],
+    ids=str,
+)  # fmt: skip
+def test_any_value_has_a_short_text(value):
+    assert len(brief(value)) <= 120
+    assert Inner(word="w", values=value)._repr_html_().startswith("<table>")
+
+
+def test_endless_nesting_ends():
+    inner: Any = Inner(word="core", values=1.0)
+    for _ in range(30):
+        inner = Inner(word="shell", values=inner)
+    assert inner._repr_html_().count("<details>") == 4
+    many = Inner(word="many", values={str(i): i for i in range(1000)})
+    assert many._repr_html_().count("<tr>") < 50
