@@ -171,9 +171,9 @@ def test_the_study_of_the_guide_is_judged(monkeypatch):
     page = DOCS / "add-a-measure-or-claim.md"
     (code,) = [code for mark, code in snippets(page) if mark == STUDY]
     # by name, for the package exports a function that is called like its module
-    studies = importlib.import_module("firstlight.claims.study")
+    studies = importlib.import_module("reproduce.catalogue")
     monkeypatch.setattr(studies, "STUDIES", Registry("study"))
-    exec(compile(code, name_of(page), "exec"), {"__name__": "firstlight.claims.first_layer.mixing"})
+    exec(compile(code, name_of(page), "exec"), {"__name__": "reproduce.studies.first_layer.mixing"})
     made = studies.STUDIES["first_layer/mixing"]
     evidence = Evidence.of({0: made.run(made.config("smoke"))})
     judgement = judge(made.rule_of("profile.invariance"), evidence, exact=True)

@@ -4,8 +4,8 @@ import pytest
 
 from claims.made_up import expected, judgements, stricter
 from firstlight import claims
-from firstlight.claims.reproduce import run_seeds
-from firstlight.claims.rules import NoNull
+from reproduce.run import run_seeds
+from reproduce.judge import NoNull
 from firstlight.store import Store
 from smoke_numbers import is_close, moved
 

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 
 from firstlight.claims import STUDIES, THEMES
-from firstlight.claims.reproduce import run_seeds
+from reproduce.run import run_seeds
 from firstlight.store import Store
 from portable import PROCESSORS, numpy_features
 from smoke_numbers import keep, kept, numbers_of

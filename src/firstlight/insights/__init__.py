@@ -36,7 +36,6 @@ from firstlight.insights.inspection import (
 )
 from firstlight.insights.label_check import check_labels
 from firstlight.insights.label_result import LabelCheck
-from firstlight.insights.learning_curve import learning_curve
 from firstlight.insights.order_report import (
     OrderReport,
     Shown,
@@ -78,7 +77,6 @@ __all__ = [
     "identity_images",
     "inspect",
     "label_suspicion",
-    "learning_curve",
     "order_report",
     "regime",
     "run_identity_task",
