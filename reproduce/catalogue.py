@@ -6,7 +6,7 @@ import inspect
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeVar
 
 from firstlight.core.errors import unknown_name
 from firstlight.core.registry import Registry
-from firstlight.figures import Figure
-from reproduce.evidence import Evidence, Measured
+from firstlight.figures import Dots, Figure, dots
+from reproduce.evidence import Estimate, Evidence, Measured
 from reproduce.judge import Rule
 
 THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "since")
@@ -130,8 +130,6 @@ class Study:
     @classmethod
     def figure(cls, evidence: Evidence) -> Figure:
         """Draw the evidence: by default every number that the rules speak of, with its interval."""
-        from reproduce.pages import overview
-
         own, nulls = cls.spoken_of(evidence)
         return overview(evidence, own, nulls, title=cls.question(), unit=cls.unit)
 
@@ -172,8 +170,7 @@ _STUDIES: Registry[type[Study]] = Registry("study")
 @cache
 def studies() -> Registry[type[Study]]:
     """Every study by its theme and name. It registers itself when its file is imported: dropping one in is enough."""
-    from reproduce import studies as folder
-
+    folder = importlib.import_module("reproduce.studies")
     for file in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
         importlib.import_module(file.name)
     return _STUDIES
@@ -207,6 +204,56 @@ def study_of(claim_id: str) -> type[Study] | None:
     return next((listed[name] for name in listed if claim_id in listed[name].claims), None)
 
 
+# ---------------------------------------------------------------- the inherited figure
+
+WIDEST = 1e3  # intervals of a single seed are infinite; figures leave them out
+
+
+def overview(
+    evidence: Evidence, names: Sequence[str], nulls: Sequence[str], *, title: str, unit: str = ""
+) -> Figure:
+    """Draw every number with its interval, one column each, those of the null apart.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Measurements over seeds.
+    names, nulls : sequence of str
+        Which of them, and which belong to the null.
+    title : str
+        Of the figure.
+    unit : str, optional
+        What the vertical axis says.
+    """
+    own, control = evidence.estimates(names), evidence.estimates(nulls)
+    series = []
+    if own:
+        rows = [*own.values(), *[None] * len(control)]
+        series.append(_dots("measured, with 95 % interval", rows, role="trained"))
+    if control:
+        rows = [*[None] * len(own), *control.values()]
+        series.append(_dots("null, with 95 % interval", rows, role="null"))
+    return dots(
+        [*own, *control],
+        series,
+        title=title,
+        alt=f"{title} Measured numbers with their intervals.",
+        y=unit or "value",
+    )
+
+
+def _dots(name: str, estimates: Sequence[Estimate | None], *, role: str) -> Dots:
+    nan = float("nan")
+    rows = [
+        (nan, nan, nan)
+        if e is None
+        else (e.mean, *((e.low, e.high) if e.high - e.low < WIDEST else (e.mean, e.mean)))
+        for e in estimates
+    ]
+    middle, low, high = (tuple(column) for column in zip(*rows, strict=True))
+    return Dots(name=name, middle=middle, low=low, high=high, role=role)
+
+
 # ---------------------------------------------------------------- departures
 
 PUBLISHED_AS = {
@@ -221,25 +268,34 @@ PUBLISHED_AS = {
 """What `published` calls a setting that configs call otherwise."""
 
 
+SAID_OF_THE_PAPER = ("where", "remarks", "unclear", "paper", "authors", "year", "arxiv")
+"""Keys of `published` that are no settings."""
+
+
 def departures(claim: Claim, study: type[Study], scale: str) -> dict[str, str]:
     """Say, for each published setting, what a scale has instead; what the study does not state is one too."""
-    cfg, told = study.config(scale), {**study.stated}
-    for name, value in flat(dataclasses.asdict(cfg)).items():
+    told = {**study.stated}
+    for name, value in flat(dataclasses.asdict(study.config(scale))).items():
         own = name.rpartition(".")[2]
         told.setdefault(PUBLISHED_AS.get(own, own), value)
     told["seeds"] = len(study.seeds(scale))
-    return {
-        key: f"{_said(told[key]) if key in told else 'not stated'} instead of {_said(value)}"
-        for key, value in claim.published.items()
-        if key not in told or _said(told[key]) != _said(value)
-    }
+    found = {}
+    for key, value in claim.published.items():
+        if key in SAID_OF_THE_PAPER or value in ("not given", "not read"):
+            continue
+        is_unclear = key in claim.published.get("unclear", ()) and isinstance(value, list)
+        readings = [_said(reading) for reading in (value if is_unclear else [value])]
+        here = _said(told[key]) if key in told else "not stated"
+        if here not in readings:
+            found[key] = f"{here} instead of {' or '.join(readings)}"
+    return found
 
 
 def _said(value: Any) -> str:
     """A setting in words: tuples are lists, and a list of one is its item."""
     plain = json.loads(json.dumps(value, default=str))
     items = plain if isinstance(plain, list) else [plain]
-    return ", ".join(f"{item:g}" if isinstance(item, int | float) else str(item) for item in items)
+    return ", ".join(f"{item:g}" if type(item) in (int, float) else str(item) for item in items)
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -90,6 +90,7 @@ class Rule:
         return [name for name in found if is_own[name]], [name for name in found if not is_own[name]]
 
 
+@cache
 def identifier(name: str) -> str:
     """How rules spell the name of a measurement.
 
@@ -170,7 +171,7 @@ def _effect(rule: Rule, evidence: Evidence, *, exact: bool) -> tuple[str, str, s
     if effect is Outcome.OPEN:
         return INCONCLUSIVE, rule.effect, "the bound lies inside the interval"
     none = NOT_RUN if effect is Outcome.MISSING else NOT_REPRODUCED
-    lacking = ", ".join(missing(rule.effect, evidence))
+    lacking = ", ".join(missing(rule.effect, evidence)) if effect is Outcome.MISSING else ""
     if not rule.weaker:
         return none, rule.effect, f"did not run: {lacking}" if lacking else ""
     weaker = outcome(rule.weaker, evidence, exact=exact)

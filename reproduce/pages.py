@@ -1,4 +1,4 @@
-"""What readers see: the ledger, the atlas of every figure and table, summaries, and the figure that a study inherits."""
+"""What readers see: the ledger, the atlas of every figure and table, and summaries."""
 
 import base64
 import re
@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from firstlight.core.errors import InvalidInput
-from firstlight.figures import Dots, Figure, dots
 from firstlight.report.page import Panel, render_with, write_html
 from firstlight.store import Store
 from reproduce.catalogue import THEMES, Claim, claims, flat, studies, study_of
 from reproduce.entries import SUMMARIES, Entry, counts, figure_file, is_beyond, read_entries, versions
-from reproduce.evidence import Estimate, Evidence
 from reproduce.judge import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, PARTLY, REPRODUCED
 from reproduce.run import entry_not_run, study_figures
 
@@ -501,53 +499,3 @@ def _block(plate: Plate, recorded: Mapping[str, list[Entry]], folder: Path) -> P
 def _claim(entries: list[Entry]) -> ClaimBlock:
     words = contradiction(entries[0], entries[-1]) if len(entries) > 1 else ""
     return ClaimBlock(entries=tuple(entries), contradiction=words)
-
-
-# ---------------------------------------------------------------- the inherited figure
-
-WIDEST = 1e3  # intervals of a single seed are infinite; figures leave them out
-
-
-def overview(
-    evidence: Evidence, names: Sequence[str], nulls: Sequence[str], *, title: str, unit: str = ""
-) -> Figure:
-    """Draw every number with its interval, one column each, those of the null apart.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Measurements over seeds.
-    names, nulls : sequence of str
-        Which of them, and which belong to the null.
-    title : str
-        Of the figure.
-    unit : str, optional
-        What the vertical axis says.
-    """
-    own, control = evidence.estimates(names), evidence.estimates(nulls)
-    series = []
-    if own:
-        rows = [*own.values(), *[None] * len(control)]
-        series.append(_dots("measured, with 95 % interval", rows, role="trained"))
-    if control:
-        rows = [*[None] * len(own), *control.values()]
-        series.append(_dots("null, with 95 % interval", rows, role="null"))
-    return dots(
-        [*own, *control],
-        series,
-        title=title,
-        alt=f"{title} Measured numbers with their intervals.",
-        y=unit or "value",
-    )
-
-
-def _dots(name: str, estimates: Sequence[Estimate | None], *, role: str) -> Dots:
-    nan = float("nan")
-    rows = [
-        (nan, nan, nan)
-        if e is None
-        else (e.mean, *((e.low, e.high) if e.high - e.low < WIDEST else (e.mean, e.mean)))
-        for e in estimates
-    ]
-    middle, low, high = (tuple(column) for column in zip(*rows, strict=True))
-    return Dots(name=name, middle=middle, low=low, high=high, role=role)

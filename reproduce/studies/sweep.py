@@ -4,9 +4,9 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from reproduce.evidence import Evidence, Measured, Point, by
-from reproduce.catalogue import Study
 from firstlight.figures import Curve, Figure, curves
+from reproduce.catalogue import Study
+from reproduce.evidence import Evidence, Measured, Point, by
 
 
 class SweepStudy(Study):

@@ -16,7 +16,6 @@ import pytest
 import torch
 from PIL import Image
 
-from firstlight.claims import ledger
 from firstlight.core import foreign
 from firstlight.core.errors import FirstlightError, InvalidInput, StoreProblem
 from firstlight.data import load
@@ -29,6 +28,7 @@ from firstlight.models import load_weights
 from firstlight.models.keras import tfjs_weights
 from firstlight.models.protobuf import onnx_tensors
 from firstlight.store import RunSpec, Store
+from reproduce import entries
 
 NESTED = "[" * 100_000
 HUGE = 100 << 20  # bytes of zeros, which deflate to a thousandth
@@ -45,7 +45,7 @@ READERS = {
     "batch": pickled_batch,
     "w.safetensors": lambda path: load_weights(network(), path),
     "w.pt": lambda path: load_weights(network(), path),
-    "ledger.json": ledger.read,
+    "ledger.json": entries.read,
     "m.onnx": onnx_tensors,
     "x.json": foreign.read_json,
 }

@@ -26,7 +26,6 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from firstlight.claims import ledger
 from firstlight.core.errors import InvalidInput
 from firstlight.core.seeds import global_seed
 from firstlight.data import load
@@ -45,6 +44,7 @@ from firstlight.models.protobuf import onnx_tensors
 from firstlight.store import RunSpec, Store
 from firstlight.store.index import INDEX
 from firstlight.training import Recipe, train_on
+from reproduce import entries
 
 OURS, CHECKED, BARE = "ours", "checked", "bare"
 """Files that we wrote and seal; formats with a checksum of their own; formats without any."""
@@ -410,4 +410,4 @@ def write_ledger(folder: Path) -> None:
 
 
 # text that people read, merge and keep under version control: no checksum
-kind("ledger", BARE, write_ledger, lambda folder: ledger.read(folder / "ledger.json"))
+kind("ledger", BARE, write_ledger, lambda folder: entries.read(folder / "ledger.json"))

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from firstlight.claims.agreement import agreement, repetition_interval
+from reproduce.__main__ import app
+from reproduce.entries import Entry, agreement, read_entries, record, repetition_interval
 from reproduce.evidence import estimate
-from reproduce.evidence import Entry, read_entries, record
-from firstlight.cli.main import app
 
-LEDGER = Path(__file__).parents[2] / "docs" / "ledger"
+LEDGER = Path(__file__).parents[2] / "reproduce" / "ledger"
 
 
 def printed(values):
@@ -66,11 +65,11 @@ def test_one_seed_has_no_spread_to_compare_with():
 def test_the_command_exits_with_1_if_a_verdict_differs(tmp_path, capsys):
     entries = read_entries(LEDGER / "desk" / "since.json")
     record(entries, tmp_path / "mine")
-    app(["claims", "agree", str(tmp_path / "mine"), "--recorded", str(LEDGER)], result_action="return_value")
+    app(["agree", str(tmp_path / "mine"), "--recorded", str(LEDGER)], result_action="return_value")
     assert f"0 of {len(entries)} verdicts differ. 0 of" in capsys.readouterr().out
     changed = next(e for e in entries if e.verdict == "reproduced")
     record([Entry(**{**asdict(changed), "verdict": "not reproduced"})], tmp_path / "mine")
     with pytest.raises(SystemExit) as stopped:
-        app(["claims", "agree", str(tmp_path / "mine"), "--recorded", str(LEDGER), "--json"])
+        app(["agree", str(tmp_path / "mine"), "--recorded", str(LEDGER), "--json"])
     assert stopped.value.code == 1
     assert json.loads(capsys.readouterr().out)["verdicts"][0]["claim"] == changed.claim

@@ -1,13 +1,13 @@
-from firstlight.claims import all_claims, record, reproduce
-from firstlight.claims.atlas import NOT_DRAWN, PAPERS, places, plates
-from reproduce.run import study_figures
-from firstlight.report.atlas import write_atlas
 from firstlight.store import Store
+from reproduce.catalogue import claims
+from reproduce.entries import record
+from reproduce.pages import NOT_DRAWN, PAPERS, places, plates, write_atlas
+from reproduce.run import reproduce, study_figures
 
 
 def test_every_claim_and_every_figure_has_its_plate():
     listed = plates()
-    assert {claim.id for plate in listed for claim in plate.claims} == set(all_claims())
+    assert {claim.id for plate in listed for claim in plate.claims} == set(claims())
     for paper, (n_figures, n_tables) in PAPERS.items():
         names = [plate.name for plate in listed if plate.paper == paper]
         assert names == [
@@ -19,7 +19,7 @@ def test_every_claim_and_every_figure_has_its_plate():
 
 def test_no_claim_names_a_figure_that_its_paper_does_not_have():
     known = {(plate.paper, plate.name) for plate in plates()}
-    for claim in all_claims().values():
+    for claim in claims().values():
         for name in places(claim.source):
             assert (claim.paper, name) in known, claim.id
 
@@ -37,7 +37,7 @@ def test_the_atlas_shows_what_was_recorded_and_says_what_was_not(tmp_path):
     record(entries, tmp_path, figures=study_figures(entries, store))
     html = write_atlas(tmp_path, tmp_path / "atlas.html").read_text()
     assert html.count('src="data:image/svg+xml;base64,') >= 1
-    assert "firstlight reproduce linear.thm42.spectral --scale desk" in html
+    assert "reproduce run linear.thm42.spectral --scale desk" in html
     assert "not recorded yet" in html
     assert "there is nothing to redraw or check" in html
     assert "<script" not in html

@@ -1,35 +1,33 @@
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
-from firstlight import claims
-from firstlight.claims import ledger
-from firstlight.claims.quantities import value
-from reproduce.run import reproduce, run_study
-from reproduce.judge import NoNull, Rule
-from reproduce.catalogue import Study
-from firstlight.cli import claims as cli
 from firstlight.core.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem
 from firstlight.core.version import __version__
 from firstlight.store import Store
+from reproduce import __main__ as command
+from reproduce import entries as ledger
+from reproduce.catalogue import THEMES, Study, claims, departures, select, studies
+from reproduce.judge import Rule
+from reproduce.run import entry_not_run, reproduce, run_study
 
 EXACT = "profile.invariance"
 OTHER = "profile.table1.seeds"
 
 
 def test_all_claims_are_there():
-    known = claims.all_claims()
+    known = claims()
     assert len(known) >= 188
     assert sum(c.exact for c in known.values()) >= 62
-    assert {c.theme for c in known.values()} == set(claims.THEMES)
+    assert {c.theme for c in known.values()} == set(THEMES)
 
 
 def test_names_that_mean_nothing_are_refused_with_the_nearest():
     with pytest.raises(InvalidInput, match="Did you mean 'first_layer'"):
-        claims.select("first_layr")
-    assert {c.id for c in claims.select("linear.thm42")} == {"linear.thm42.spectral", "linear.thm42.lambda"}
+        select("first_layr")
+    assert {c.id for c in select("linear.thm42")} == {"linear.thm42.spectral", "linear.thm42.lambda"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,44 +36,41 @@ class Config:
     seed: int = 0
 
 
-def made(*claim_ids, run, n_seeds=5, null=None):
-    """A study outside the registry that judges `claim_ids` by the number x."""
+def made(*claim_ids, run, n_seeds=5):
+    """A study outside the registry that measures the number x for `claim_ids`."""
 
     class Made(Study):
         """Does it?"""
 
-        scales = {"smoke": Config(), "desk": Config(width=2), "paper": Config(width=9)}  # noqa: RUF012
-        rules = tuple(
-            Rule(
-                claim=id,
-                effect=value("x") > 0.5,
-                reduced=value("x") > 0.2,
-                null=null or NoNull("made up for tests"),
-            )
-            for id in claim_ids
-        )
+        scales = {"smoke": Config(), "desk": Config(width=2)}  # noqa: RUF012
 
     Made.run = classmethod(lambda cls, cfg: run(cfg))
-    Made.n_seeds, Made.name, Made.theme = n_seeds, "first_layer/made", "first_layer"
-    Made.__module__ = "reproduce.catalogue"
+    Made.n_seeds, Made.name, Made.theme, Made.claims = n_seeds, "first_layer/made", "first_layer", claim_ids
     return Made
 
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Let a made study judge claims."""
+    """Let a made study serve claims, by a rule about x."""
 
-    def patch(study):
-        # by name, for the package exports a function that is called like its module
+    def patch(study, *, null=""):
+        rule = Rule(effect="x > 0.5", weaker="x > 0.2", null=null)
+        replaced = {
+            id: replace(claims()[id], rule=rule, no_null="" if null else "made up", published={"width": 9})
+            for id in study.claims
+        }
+        for name in ("reproduce.run", "reproduce.catalogue"):
+            module = importlib.import_module(name)
+            monkeypatch.setattr(module, "study_of", lambda id: study)
         monkeypatch.setattr(
-            importlib.import_module("reproduce.run"), "study_of", lambda id: study
+            "reproduce.run.select", lambda what: [replaced[id] for id in study.claims if id == what]
         )
 
     return patch
 
 
 def test_an_entry_holds_everything_a_referee_asks_for(tmp_path, serve):
-    serve(made(OTHER, run=lambda cfg: {"x": 0.9 + 0.01 * cfg.seed, "y": 0.1}, null=value("x") > value("y")))
+    serve(made(OTHER, run=lambda cfg: {"x": 0.9 + 0.01 * cfg.seed, "y": 0.1}), null="x > y")
     (entry,) = reproduce(OTHER, scale="desk", store=Store(tmp_path))
     assert (entry.verdict, entry.null_verdict, entry.summary) == ("reproduced", "beyond", "reproduced")
     assert entry.measured["x"]["seeds"] == [0.9, 0.91, 0.92, 0.93, 0.94]
@@ -92,7 +87,7 @@ def test_an_entry_holds_everything_a_referee_asks_for(tmp_path, serve):
 
 
 def test_not_beyond_its_null_is_counted_as_such(tmp_path, serve):
-    serve(made(OTHER, run=lambda cfg: {"x": 0.9, "y": 0.95}, null=value("x") > value("y")))
+    serve(made(OTHER, run=lambda cfg: {"x": 0.9, "y": 0.95}), null="x > y")
     entries = reproduce(OTHER, scale="desk", store=Store(tmp_path))
     assert ledger.counts(entries) == {"reproduced, not beyond its null": 1}
     assert not ledger.is_beyond(entries[0])
@@ -142,6 +137,27 @@ def test_missing_data_and_divergence_do_not_poison_the_ledger(tmp_path, serve, p
     assert str(problem) in entry.reason
 
 
+def test_every_study_states_enough_to_tell_how_it_departs():
+    for name in studies():
+        for claim in (claims()[id] for id in studies()[name].claims):
+            found = departures(claim, studies()[name], "desk")
+            assert set(found) <= set(claim.published)
+            assert not {"where", "remarks", "unclear"} & set(found)
+
+
+def test_a_departure_is_told_key_by_key():
+    study = made(OTHER, run=None)
+    published = {"width": [2, 9], "seeds": 5, "rate": 0.1, "data": "not given", "where": "figure 1"}
+    claim = replace(claims()[OTHER], published={**published, "unclear": {"width": [2, 9]}})
+    assert departures(claim, study, "desk") == {"rate": "not stated instead of 0.1"}
+    assert departures(claim, study, "smoke") == {
+        "width": "1 instead of 2 or 9", "seeds": "1 instead of 5", "rate": "not stated instead of 0.1"
+    }  # fmt: skip
+    study.stated = {"rate": 0.1}
+    sweep = replace(claim, published=published)
+    assert departures(sweep, study, "desk") == {"width": "2 instead of 2, 9"}
+
+
 def test_an_unknown_scale_is_refused():
     with pytest.raises(InvalidInput, match="Did you mean 'desk'"):
         reproduce("all", scale="deskk")
@@ -164,7 +180,7 @@ def test_earlier_lines_are_kept_and_figures_written(tmp_path):
 def test_a_damaged_ledger_is_named(tmp_path):
     (tmp_path / "desk").mkdir()
     (tmp_path / "desk" / "first_layer.json").write_text("{}")
-    entry = ledger.entry_not_run(claims.all_claims()[EXACT], scale="desk", reason="because")
+    entry = entry_not_run(claims()[EXACT], scale="desk", reason="because")
     with pytest.raises(StoreProblem, match=r"first_layer\.json is damaged"):
         ledger.record([entry], tmp_path)
 
@@ -173,7 +189,7 @@ def test_the_command_says_what_recorded_runs_took_and_when_stored_ones_are_of_an
     tmp_path, monkeypatch, capsys
 ):
     def said():
-        cli.reproduce(EXACT, record=tmp_path / "ledger", output=tmp_path / "page.html")
+        command.run(EXACT, record=tmp_path / "ledger", output=tmp_path / "page.html")
         return capsys.readouterr().err
 
     assert "recorded" not in (first := said())

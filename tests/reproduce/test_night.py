@@ -6,14 +6,13 @@ import pytest
 import torch
 
 import warm
-from firstlight.claims import STUDIES
-from firstlight.claims.kept import KeptOutcomes
-from reproduce.run import reproduce, studies_of
 from firstlight.core.parallel import cpu_seconds, keeping, map_tasks
 from firstlight.store import Store
 from limits import COMMAND
+from reproduce.catalogue import studies
+from reproduce.run import KeptOutcomes, reproduce, studies_of
 
-NIGHT = {name: STUDIES[name] for name in STUDIES if "night" in STUDIES[name].scales}
+NIGHT = [name for name in studies() if "night" in studies()[name].scales]
 
 
 def test_only_studies_with_night_settings_run_at_night(tmp_path):
@@ -21,7 +20,7 @@ def test_only_studies_with_night_settings_run_at_night(tmp_path):
     (entry,) = reproduce("id.fig41.residual", scale="night", store=Store(tmp_path))
     assert entry.verdict == "not run"
     assert "--scale desk" in entry.reason
-    assert len(STUDIES["identity/deep_constant"].seeds("night")) == 3
+    assert len(studies()["identity/deep_constant"].seeds("night")) == 3
 
 
 # ---------------------------------------------------------------- going on
@@ -82,7 +81,6 @@ def test_what_cannot_be_written_is_done_again(tmp_path):
 
 KILLED = """
 import os, sys
-from firstlight.claims import STUDIES
 from reproduce.studies.linearized import pairs
 from reproduce.studies.linearized.common import SMOKE
 from firstlight.training import loop

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from firstlight.claims import all_claims
-from reproduce.evidence import entry_not_run
-from firstlight.claims.readings import readings
+from reproduce.catalogue import claims
+from reproduce.pages import readings
+from reproduce.run import entry_not_run
 
-CLAIM = all_claims()["profile.fig14.resnets"]
+CLAIM = claims()["profile.fig14.resnets"]
 ENTRY = entry_not_run(CLAIM, scale="desk", reason="a test")
 
 

@@ -61,7 +61,9 @@ def recorded_evidence(entry, rule):
     named = frozenset().union(*(names_in(text) for text in rule.words.values()))
     values = {}
     for label, row in {**entry.measured, **entry.null}.items():
-        name, _, point = (label, "", "") if identifier(label) in named else label.rpartition(", ")
+        parts = label.split(", ")  # "name, point"; both may hold commas
+        splits = ((", ".join(parts[:i]), ", ".join(parts[i:])) for i in range(len(parts), 0, -1))
+        name, point = next((name, point) for name, point in splits if identifier(name) in named)
         seeds = torch.tensor([float(value) for value in row["seeds"]], dtype=torch.float64)
         values.setdefault(name, {})[typed(point)] = seeds
     return Evidence(seeds=tuple(entry.seeds), values=values)

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from firstlight.claims import Entry, record
-from firstlight.claims.scales import MOST, contradiction
-from firstlight.report.atlas import atlas_blocks, write_atlas
+from reproduce.entries import Entry, record
+from reproduce.pages import MOST, atlas_blocks, contradiction, write_atlas
 
 DESK = Entry(
     claim="id.fig9.filter_size", theme="identity", statement="Large filters favour the constant.", exact=False,

@@ -5,14 +5,14 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.data import load
 from firstlight.figures import Dots, Figure, dots
 from firstlight.measures.feature_ansatz import ansatz_from, patch_agop
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.models import build, resnet50_imagenet
 from firstlight.models.pretrained import resnet50_normalised
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
 
 
 @study("cnfa.fig1.all_models", "cnfa.fig7.init_lower")

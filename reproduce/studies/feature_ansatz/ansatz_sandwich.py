@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from reproduce.evidence import Measured, Series, by
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from, global_seed
 from firstlight.measures.feature_ansatz import patch_agop
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, Series, by
 
 
 @study("cnfa.agop_sandwich")

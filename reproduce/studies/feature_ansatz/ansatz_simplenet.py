@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.data import load
 from firstlight.figures import Dots, Figure, dots
 from firstlight.measures.feature_ansatz import ansatz
@@ -11,6 +9,8 @@ from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
 from firstlight.models import ModelSpec
 from firstlight.store import Store
 from firstlight.training import Recipe, accuracy, train_once
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
 
 
 @study("cnfa.fig8a.simplenet", "cnfa.fig8b.accuracy")

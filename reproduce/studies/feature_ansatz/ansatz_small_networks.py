@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.feature_ansatz.common import POOLINGS, MeasuredNetwork, NetworkPlan, measured_network
-from reproduce.catalogue import Study, study
 from firstlight.core.parallel import map_tasks
 from firstlight.figures import Dots, Figure, dots
 from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.feature_ansatz.common import POOLINGS, MeasuredNetwork, NetworkPlan, measured_network
 
 ROTATED = " with rotated gradients"
 BEFORE = " of the initial network"

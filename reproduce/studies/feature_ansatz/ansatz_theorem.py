@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import cosine
 from firstlight.theory.one_step import one_step_filters
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured
 
 
 @study("cnfa.thm1", "cnfa.thm1.relaxed")

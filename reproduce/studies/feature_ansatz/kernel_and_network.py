@@ -5,6 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from firstlight.core.errors import DataUnavailable
+from firstlight.data import load
+from firstlight.data.synthetic import digits_in_noise
+from firstlight.figures import Figure, heatmap
+from firstlight.training import accuracy
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.feature_ansatz.common import (
     DESK_NETWORK,
@@ -19,12 +25,6 @@ from reproduce.studies.feature_ansatz.common import (
     stages_of,
     two_parts,
 )
-from reproduce.catalogue import Study, study
-from firstlight.core.errors import DataUnavailable
-from firstlight.data import load
-from firstlight.data.synthetic import digits_in_noise
-from firstlight.figures import Figure, heatmap
-from firstlight.training import accuracy
 
 DESK_MACHINE = ConvRFM(rounds=1)
 METHODS = ("CNTK", "ConvRFM", "Deep ConvRFM", "network")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.kernels import ConvKernel, PatchKernel, gram, kernel_agop
 from firstlight.maths import PatchGeometry, extract_patches, psd_sqrt
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 @study("kernel.relu_dual", "kernel.nngp_one_layer", "kernel.patch_gradient", "convrfm.expansion")

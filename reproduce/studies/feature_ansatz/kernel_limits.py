@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.parallel import report_fraction
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.kernels import ConvKernel, gram
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured
 
 READOUTS = {"flattened": "flatten", "pooled": "gap"}
 

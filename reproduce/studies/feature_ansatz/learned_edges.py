@@ -6,6 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight.data import ImageData, load
+from firstlight.data.interventions import shuffled_labels
+from firstlight.figures import Figure, picture_grid
+from firstlight.kernels import ConvKernel
+from firstlight.maths import cosine
+from firstlight.maths.edges import sobel_magnitude
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured
 from reproduce.studies.feature_ansatz.common import (
     Splits,
@@ -17,13 +24,6 @@ from reproduce.studies.feature_ansatz.common import (
     two_parts,
     updated_metric,
 )
-from reproduce.catalogue import Study, study
-from firstlight.data import ImageData, load
-from firstlight.data.interventions import shuffled_labels
-from firstlight.figures import Figure, picture_grid
-from firstlight.kernels import ConvKernel
-from firstlight.maths import cosine
-from firstlight.maths.edges import sobel_magnitude
 
 
 @study("convrfm.fig3a.edges", "convrfm.fig3c.transfer")

@@ -6,6 +6,13 @@ from functools import partial
 
 import torch
 
+from firstlight.core.parallel import map_tasks
+from firstlight.core.result import Result
+from firstlight.data import load
+from firstlight.data.synthetic import bars_in_noise, digits_in_noise
+from firstlight.figures import Curve, Figure, curves
+from firstlight.training import accuracy
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.feature_ansatz.common import (
     DESK_NETWORK,
@@ -16,13 +23,6 @@ from reproduce.studies.feature_ansatz.common import (
     plain_network,
     stages_of,
 )
-from reproduce.catalogue import Study, study
-from firstlight.core.parallel import map_tasks
-from firstlight.core.result import Result
-from firstlight.data import load
-from firstlight.data.synthetic import bars_in_noise, digits_in_noise
-from firstlight.figures import Curve, Figure, curves
-from firstlight.training import accuracy
 
 DESK_MACHINE = ConvRFM(agop_images=100)
 

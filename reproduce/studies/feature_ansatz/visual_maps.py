@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 
-from reproduce.evidence import Evidence, Measured, Series, by
-from reproduce.studies.feature_ansatz.common import NetworkPlan, trained_network
-from reproduce.catalogue import Study, study
 from firstlight.figures import Dots, Figure, dots
 from firstlight.measures.feature_ansatz import layer_maps, patch_agop
 from firstlight.training import accuracy
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, Series, by
+from reproduce.studies.feature_ansatz.common import NetworkPlan, trained_network
 
 SHARED = NetworkPlan(data="fashion_mnist", n=6000)  # as in ansatz_small_networks
 SERIES = {

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from reproduce.evidence import Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from, global_seed
 from firstlight.maths import PatchGeometry
 from firstlight.measures.feature_ansatz import feature_matrix, patch_operator_map
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
 
 GEOMETRIES = ((8, 3, 1, 1), (40, 3, 2, 0), (5, 5, 1, 2), (64, 7, 2, 3))  # filters, size, stride, padding
 

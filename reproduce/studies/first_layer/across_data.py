@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import torch
 
-from reproduce.evidence import Evidence, Measured
-from reproduce.studies.first_layer.common import bank, basis, between, images, mean, network_seed, within
-from reproduce.catalogue import Study, study
 from firstlight.data import load
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import null_spread, pearson
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured
+from reproduce.studies.first_layer.common import bank, basis, between, images, mean, network_seed, within
 
 
 @study("profile.fig14.resnets", "profile.fig15.window")

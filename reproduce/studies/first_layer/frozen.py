@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import torch
 
-from reproduce.evidence import Evidence, Measured
-from reproduce.studies.first_layer.common import images, network_seed
-from reproduce.catalogue import Study, study
 from firstlight.figures import Curve, Figure, curves
 from firstlight.models import ModelSpec
 from firstlight.store import Store
 from firstlight.training import Recipe, accuracy, predictions, train_once
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured
+from reproduce.studies.first_layer.common import images, network_seed
 
 
 @study("profile.fig3.frozen_loss", "profile.fig9.frozen_acc")

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.maths import pearson
 from firstlight.measures.first_layer import energy_profile
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
 
 
 @study("profile.invariance", "profile.cnfm_diagonal")

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from reproduce.evidence import Evidence, Measured
-from reproduce.studies.first_layer.common import basis, images
-from reproduce.catalogue import Study, study
 from firstlight.data.interventions import random_labels
 from firstlight.figures import Figure, heatmap
 from firstlight.maths import PatchGeometry
 from firstlight.measures.first_layer import label_correlation
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured
+from reproduce.studies.first_layer.common import basis, images
 
 
 @study("profile.fig5.label_corr")

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
 
 Draw = Callable[..., Tensor]
 

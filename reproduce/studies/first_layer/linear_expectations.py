@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import torch
 
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 @study(

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.maths import PatchGeometry, mean_patches
 from firstlight.measures.first_layer import energy_profile
@@ -14,6 +12,8 @@ from firstlight.models import build
 from firstlight.theory import first_layer as theory
 from firstlight.theory import least_squares as ls
 from firstlight.training import Recipe, train
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 @study("linear.lemmaA1", "linear.lemmaA2", "linear.eta_eff", "linear.thmA3.profile")

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.first_layer.common import images, within
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
 from firstlight.measures.first_layer import energy_profile
 from firstlight.theory import least_squares as ls
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.first_layer.common import images, within
 
 CIFAR_PAIRS = (
     "cifar10:bird/airplane",

@@ -6,15 +6,15 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured
-from reproduce.studies.first_layer.common import basis, images, mean, within
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import null_spread, pearson
 from firstlight.measures.first_layer import energy_profile
 from firstlight.models import resnet50_imagenet
 from firstlight.models.stems import stem_filters
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured
+from reproduce.studies.first_layer.common import basis, images, mean, within
 
 THREE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 FACES = ("mtcnn_pnet", "mtcnn_rnet", "mtcnn_onet")

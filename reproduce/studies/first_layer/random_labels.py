@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 import torch
 
-from reproduce.evidence import Evidence, Measured
-from reproduce.studies.first_layer.common import bank, basis, between, images, mean, network_seed, within
-from reproduce.catalogue import Study, study
 from firstlight.data import ImageData
 from firstlight.data.interventions import random_labels
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import null_spread, pearson
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured
+from reproduce.studies.first_layer.common import bank, basis, between, images, mean, network_seed, within
 
 
 @study(

@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.first_layer.common import images
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.data.interventions import PatchProjectionLabels
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
 from firstlight.theory import least_squares as ls
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.first_layer.common import images
 
 
 @study("profile.fig7.relabel")

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
+from firstlight.insights import Findings, IdentityTask
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
 from reproduce.studies.identity.common import SMOKE, trained
-from reproduce.catalogue import Study, study
-from firstlight.insights import Findings, IdentityTask
 
 TEN_EPOCHS = IdentityTask(
     examples=None, n_images=2000, image_size=28, width=16, batch_size=32, steps=630, stop_below=None

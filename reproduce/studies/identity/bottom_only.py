@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from firstlight.insights import IdentityTask
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.identity.common import (
     DESK_FCN,
@@ -10,8 +12,6 @@ from reproduce.studies.identity.common import (
     constant_at_zero,
     trained,
 )
-from reproduce.catalogue import Study, study
-from firstlight.insights import IdentityTask
 
 TWO_LAYERS = replace(DESK_FCN, depth=2, stop_below=1e-3)
 GAP = "gain of the constant from training both layers"

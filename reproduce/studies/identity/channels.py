@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from firstlight.insights import IdentityTask
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured
 from reproduce.studies.identity.common import (
     DESK,
@@ -13,8 +15,6 @@ from reproduce.studies.identity.common import (
     trained,
     with_initial,
 )
-from reproduce.catalogue import Study, study
-from firstlight.insights import IdentityTask
 
 FEW, USUAL, MANY = "few channels", "usual channels", "many channels"
 FEW_DEEP, MANY_DEEP = "few channels in a deep network", "many channels in a deep network"

@@ -2,6 +2,9 @@
 
 import torch
 
+from firstlight.figures import Figure, heatmap
+from firstlight.maths import spearman
+from reproduce.catalogue import study
 from reproduce.evidence import Evidence, Measured
 from reproduce.studies.identity.common import (
     DESK,
@@ -17,9 +20,6 @@ from reproduce.studies.identity.common import (
     mean_identity,
     with_initial,
 )
-from reproduce.catalogue import study
-from firstlight.figures import Figure, heatmap
-from firstlight.maths import spearman
 
 TREND = "smaller rank correlation with depth"
 MAP = "cosine to the identity by depth and angle"

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from firstlight.figures import Curve, Figure, curves
+from firstlight.measures.identity import size_response
+from reproduce.catalogue import study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.identity.common import (
     DESK_28,
@@ -14,9 +17,6 @@ from reproduce.studies.identity.common import (
     mean_identity,
     with_initial,
 )
-from reproduce.catalogue import study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.measures.identity import size_response
 
 
 @study("id.fig3.shallow_cnn", "id.fig6.larger_inputs")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from firstlight.insights import IdentityTask
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.identity.common import (
     DESK,
@@ -16,8 +18,6 @@ from reproduce.studies.identity.common import (
     identity_on_unseen,
     trained,
 )
-from reproduce.catalogue import Study, study
-from firstlight.insights import IdentityTask
 
 CNN_32 = replace(DESK_28, image_size=32)
 FCN_32 = replace(DESK_FCN, image_size=32, width=512)

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 from torch import nn
 
-from reproduce.evidence import Measured, Point, Series, by
-from reproduce.studies.sweep import SweepStudy
 from firstlight.insights import Findings, IdentityRun, IdentityTask, run_identity_tasks
 from firstlight.insights.identity_task import initial_findings
 from firstlight.store import Store
+from reproduce.evidence import Measured, Point, Series, by
+from reproduce.studies.sweep import SweepStudy
 
 SMOKE = IdentityTask(dataset="photos", image_size=8, width=4, kernel=3, steps=4, n_images=40)
 """Seconds, no download; shows only that a study runs."""
@@ -35,7 +35,6 @@ DESK_FCN = IdentityTask(
 
 NIGHT = IdentityTask(image_size=28, width=64, steps=5000, stop_below=1e-6)
 """Full digits, half the papers' channels, and long enough for deep networks to settle."""
-
 
 
 Reading = Callable[[Findings], float]

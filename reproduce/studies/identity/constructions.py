@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.data.synthetic import correlated_images
 from firstlight.maths import cosine
 from firstlight.models import identity_cnn, identity_fcn_linear, identity_fcn_relu
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 @study("id.construction.fcn", "id.construction.cnn", "id.rho_images")

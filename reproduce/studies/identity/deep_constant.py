@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from reproduce.evidence import Evidence, Measured, Series, by
-from reproduce.studies.identity.common import DESK, NIGHT, SMOKE, trained
-from reproduce.catalogue import Study, study
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import IdentityTask
 from firstlight.measures.identity import image_outputs, similarities
 from firstlight.measures.identity.layer_images import output_variation, resized
 from firstlight.measures.identity.stages import upper_outputs, with_circular_padding
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, Series, by
+from reproduce.studies.identity.common import DESK, NIGHT, SMOKE, trained
 
 NEAR = 2  # pixels around the trained size
 

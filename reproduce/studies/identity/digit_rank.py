@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import torch
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.figures import Curve, Figure, curves
 from firstlight.insights import identity_images
 from firstlight.theory import identity as theory
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
 
 CLAIMED = (3, 5, 7, 9, 13)
 

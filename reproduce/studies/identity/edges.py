@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from firstlight.measures.identity import edge_score
+from reproduce.catalogue import study
 from reproduce.evidence import Measured
 from reproduce.studies.identity.common import (
     DESK_28,
@@ -12,8 +14,6 @@ from reproduce.studies.identity.common import (
     identity_on_unseen,
     with_initial,
 )
-from reproduce.catalogue import study
-from firstlight.measures.identity import edge_score
 
 XAVIER = replace(DESK_28, initialiser="xavier_normal", steps=2000, stop_below=1e-3)
 

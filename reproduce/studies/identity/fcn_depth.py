@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, replace
 
+from firstlight.figures import Curve, Figure, curves
+from firstlight.insights import IdentityTask
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, Series, by
 from reproduce.studies.identity.common import (
     DESK_FCN,
@@ -10,9 +13,6 @@ from reproduce.studies.identity.common import (
     identity_at_zero,
     trained,
 )
-from reproduce.catalogue import Study, study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.insights import IdentityTask
 
 FAMILIES = {"ReLU": "fcn", "linear": "linear_fcn"}
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from reproduce.catalogue import study
 from reproduce.studies.identity.common import (
     DESK,
     SMOKE,
@@ -11,7 +12,6 @@ from reproduce.studies.identity.common import (
     mean_identity,
     with_initial,
 )
-from reproduce.catalogue import study
 
 NARROW = replace(DESK, depth=3, width=8, initialiser="xavier_normal", steps=800, stop_below=1e-4)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from reproduce.catalogue import study
 from reproduce.studies.identity.common import (
     DESK,
     NIGHT,
@@ -12,7 +13,6 @@ from reproduce.studies.identity.common import (
     mean_constant,
     with_initial,
 )
-from reproduce.catalogue import study
 
 
 @study("id.fig8.image_size")

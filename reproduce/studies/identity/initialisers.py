@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from reproduce.catalogue import study
 from reproduce.studies.identity.common import (
     DESK_28,
     SMOKE,
@@ -11,7 +12,6 @@ from reproduce.studies.identity.common import (
     mean_identity,
     with_initial,
 )
-from reproduce.catalogue import study
 
 KAIMING = ("kaiming_normal", "kaiming_uniform")
 OTHERS = ("default", "xavier_normal", "xavier_uniform", "orthogonal")

@@ -4,6 +4,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from firstlight.figures import Figure, heatmap
+from firstlight.insights import Findings, IdentityTask
+from firstlight.maths import spearman
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.identity.common import (
     DESK,
@@ -12,10 +16,6 @@ from reproduce.studies.identity.common import (
     SMOKE_FCN,
     trained,
 )
-from reproduce.catalogue import Study, study
-from firstlight.figures import Figure, heatmap
-from firstlight.insights import Findings, IdentityTask
-from firstlight.maths import spearman
 
 MAP = "mean squared error of the CNN by depth and angle"
 

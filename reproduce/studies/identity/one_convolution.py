@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.maths import PatchGeometry, extract_patches
 from firstlight.theory import identity as theory
 from firstlight.training import Recipe, train
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
 
 RATIOS = "error over bound by initial weights"
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from, global_seed
 from firstlight.theory import identity as theory
 from firstlight.training import Recipe, train
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 def _descended(x: Tensor, y: Tensor, initial: Tensor, steps: int) -> Tensor:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.identity.common import DESK_28, SMOKE, trained
-from reproduce.catalogue import Study, study
 from firstlight.data.synthetic import correlated_images
 from firstlight.figures import Figure, heatmap
 from firstlight.insights import IdentityTask
 from firstlight.measures.identity import image_outputs, similarities
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.identity.common import DESK_28, SMOKE, trained
 
 PAIRS = "agreement of the answers by pair of optimisers"
 

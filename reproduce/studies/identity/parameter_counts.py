@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from reproduce.evidence import Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.models import build, parameter_count
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
 
 GREY = (1, 28, 28)
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from torch.nn import functional as F
 
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.data import load
 from firstlight.measures.identity import averaging_votes, class_sums
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 @study("id.probe.equivalence")

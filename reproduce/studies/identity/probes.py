@@ -5,9 +5,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.identity.common import DESK_28, SMOKE, trained
-from reproduce.catalogue import Study, study
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
 from firstlight.figures import Curve, Figure, curves
@@ -15,6 +12,9 @@ from firstlight.insights import IdentityTask
 from firstlight.maths import spearman
 from firstlight.measures.identity import layer_images, layer_probe
 from firstlight.measures.identity.layer_images import resized
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.identity.common import DESK_28, SMOKE, trained
 
 XAVIER = replace(DESK_28, initialiser="xavier_normal", steps=2000, stop_below=1e-3)
 RANDOM, TRAINED, INITIAL = "random deep network", "trained network", "initial network"

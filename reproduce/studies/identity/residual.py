@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from firstlight.insights import IdentityTask
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.identity.common import (
     DESK_FCN,
@@ -11,8 +13,6 @@ from reproduce.studies.identity.common import (
     trained,
     with_initial,
 )
-from reproduce.catalogue import Study, study
-from firstlight.insights import IdentityTask
 
 LEAD = "lead of residual over plain networks"
 

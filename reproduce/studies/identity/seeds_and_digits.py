@@ -4,10 +4,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from firstlight.insights import IdentityTask
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.identity.common import DESK, SMOKE, mean_identity, trained
-from reproduce.catalogue import Study, study
-from firstlight.insights import IdentityTask
 
 N_SEEDS = 3  # networks whose standard deviation is one measurement
 

@@ -6,6 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight.insights import IdentityTask
+from firstlight.measures.identity import image_outputs
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.identity.common import (
     DESK,
@@ -14,9 +17,6 @@ from reproduce.studies.identity.common import (
     SMOKE_FCN,
     trained,
 )
-from reproduce.catalogue import Study, study
-from firstlight.insights import IdentityTask
-from firstlight.measures.identity import image_outputs
 
 DEEP = ("FCN with 2 images", "FCN with 3 images", "CNN with 2 images")
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from firstlight.insights import IdentityTask
+from firstlight.measures.identity.stages import weight_changes
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.identity.common import (
     DESK,
@@ -14,9 +17,6 @@ from reproduce.studies.identity.common import (
     Network,
     trained,
 )
-from reproduce.catalogue import Study, study
-from firstlight.insights import IdentityTask
-from firstlight.measures.identity.stages import weight_changes
 
 LOW = "change of the lowest five layers of the FCN"
 

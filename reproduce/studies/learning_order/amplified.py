@@ -4,6 +4,11 @@ from dataclasses import dataclass
 
 import torch
 
+from firstlight.data.images import ImageData
+from firstlight.data.interventions import Amplification
+from firstlight.maths import image_pca
+from firstlight.training import geometric_steps
+from reproduce.catalogue import study
 from reproduce.evidence import Measured, by
 from reproduce.studies.learning_order.common import (
     SMOKE_CNN,
@@ -14,11 +19,6 @@ from reproduce.studies.learning_order.common import (
     pair,
     training_accuracy,
 )
-from reproduce.catalogue import study
-from firstlight.data.images import ImageData
-from firstlight.data.interventions import Amplification
-from firstlight.maths import image_pca
-from firstlight.training import geometric_steps
 
 CONDITIONS = ("top", "none", "bottom")
 LINEAR, CNN = "gap of linear networks", "gap of CNNs"

@@ -5,19 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Measured, Series, by
-from reproduce.studies.learning_order.common import (
-    SMOKE_CNN,
-    CnnConfig,
-    CurveStudy,
-    ensemble_seed,
-    histories,
-    linear_network,
-    pair,
-    random_directions,
-    training_accuracy,
-)
-from reproduce.catalogue import study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ComponentProjection, ZCAWhitening, shuffled_labels
@@ -31,6 +18,19 @@ from firstlight.measures.learning_order import (
     smoothed_correlation,
 )
 from firstlight.training import Trained
+from reproduce.catalogue import study
+from reproduce.evidence import Measured, Series, by
+from reproduce.studies.learning_order.common import (
+    SMOKE_CNN,
+    CnnConfig,
+    CurveStudy,
+    ensemble_seed,
+    histories,
+    linear_network,
+    pair,
+    random_directions,
+    training_accuracy,
+)
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"

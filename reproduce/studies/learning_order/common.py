@@ -11,8 +11,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight import data
-from reproduce.evidence import Evidence
-from reproduce.catalogue import Study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
@@ -29,7 +27,8 @@ from firstlight.measures.learning_order import (
 from firstlight.models import ModelSpec
 from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
-
+from reproduce.catalogue import Study
+from reproduce.evidence import Evidence
 
 # ---------------------------------------------------------------- data
 

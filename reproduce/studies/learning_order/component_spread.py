@@ -5,6 +5,14 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from firstlight.core.seeds import generator_from
+from firstlight.data.images import ImageData
+from firstlight.data.interventions import ZCAWhitening
+from firstlight.maths import image_pca
+from firstlight.measures.learning_order import ComponentConvergence, component_convergence
+from firstlight.theory import deep_linear as dl
+from firstlight.training import Recipe, train_ensemble
+from reproduce.catalogue import study
 from reproduce.evidence import Measured
 from reproduce.studies.learning_order.common import (
     CompactWatch,
@@ -18,14 +26,6 @@ from reproduce.studies.learning_order.common import (
     order_by_index,
     training_accuracy,
 )
-from reproduce.catalogue import study
-from firstlight.core.seeds import generator_from
-from firstlight.data.images import ImageData
-from firstlight.data.interventions import ZCAWhitening
-from firstlight.maths import image_pca
-from firstlight.measures.learning_order import ComponentConvergence, component_convergence
-from firstlight.theory import deep_linear as dl
-from firstlight.training import Recipe, train_ensemble
 
 SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 

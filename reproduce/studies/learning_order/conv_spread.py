@@ -5,6 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight.data.images import ImageData
+from firstlight.data.interventions import ZCAWhitening
+from firstlight.measures.learning_order import ComponentConvergence, component_convergence
+from firstlight.theory.deep_linear import principal_moments
+from firstlight.training import train_ensemble
+from reproduce.catalogue import study
 from reproduce.evidence import Measured
 from reproduce.studies.learning_order.common import (
     SMOKE_CNN,
@@ -19,12 +25,6 @@ from reproduce.studies.learning_order.common import (
     order_by_index,
     training_accuracy,
 )
-from reproduce.catalogue import study
-from firstlight.data.images import ImageData
-from firstlight.data.interventions import ZCAWhitening
-from firstlight.measures.learning_order import ComponentConvergence, component_convergence
-from firstlight.theory.deep_linear import principal_moments
-from firstlight.training import train_ensemble
 
 SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 RELU = "spread left early in ReLU networks along components"

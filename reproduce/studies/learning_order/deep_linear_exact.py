@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.theory import deep_linear as dl
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
 
 RATES = (1e-3, 1e-4, 1e-5)
 DIMS = (7, 11, 13, 12, 3)

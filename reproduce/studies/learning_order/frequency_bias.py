@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Measured, by
-from reproduce.studies.learning_order.common import CurveStudy, ensemble_seed, histories, training_accuracy
-from reproduce.catalogue import study
 from firstlight.core.seeds import generator_from
 from firstlight.data.synthetic.frequency import frequency_data
 from firstlight.maths import pearson, spearman
 from firstlight.measures.learning_order import critical_frequency, discriminabilities
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe
+from reproduce.catalogue import study
+from reproduce.evidence import Measured, by
+from reproduce.studies.learning_order.common import CurveStudy, ensemble_seed, histories, training_accuracy
 
 KS = (10, 30)
 BY_FREQUENCY, DEALT = "accessibility against frequency", "with frequencies dealt at random"

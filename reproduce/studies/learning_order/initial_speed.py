@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Measured, by
-from reproduce.studies.learning_order.common import CurveStudy, centred, one_hot, pair
-from reproduce.catalogue import study
 from firstlight.core.seeds import generator_from
 from firstlight.theory import deep_linear as dl
+from reproduce.catalogue import study
+from reproduce.evidence import Measured, by
+from reproduce.studies.learning_order.common import CurveStudy, centred, one_hot, pair
 
 CHECKPOINTS = (5, 20, 59, 200)
 

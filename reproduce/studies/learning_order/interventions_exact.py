@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 
 from firstlight import data
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import Amplification, SeparatorLabels, ZCAWhitening
 from firstlight.maths import image_pca
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 @study("interv.relabel_separable", "interv.whitening_identity", "interv.amplify_factor")

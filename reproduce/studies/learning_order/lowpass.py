@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from scipy.ndimage import gaussian_filter
 
-from reproduce.studies.learning_order.common import images, random_directions
-from reproduce.catalogue import study
-from reproduce.studies.sweep import SweepStudy
 from firstlight.data.interventions import ComponentProjection
 from firstlight.maths import image_pca, pearson
+from reproduce.catalogue import study
+from reproduce.studies.learning_order.common import images, random_directions
+from reproduce.studies.sweep import SweepStudy
 
 
 @study("intro.pca_vs_lowpass")

@@ -5,6 +5,10 @@ from typing import Literal
 
 from torch import Tensor
 
+from firstlight.data.images import ImageData
+from firstlight.data.interventions import SeparatorLabels
+from firstlight.maths import PCA, image_pca, pearson
+from reproduce.catalogue import study
 from reproduce.evidence import Measured, Series, by
 from reproduce.studies.learning_order.common import (
     SMOKE_CNN,
@@ -14,10 +18,6 @@ from reproduce.studies.learning_order.common import (
     normalised,
     random_directions,
 )
-from reproduce.catalogue import study
-from firstlight.data.images import ImageData
-from firstlight.data.interventions import SeparatorLabels
-from firstlight.maths import PCA, image_pca, pearson
 
 STARTS: tuple[Literal["true", "shuffled"], ...] = ("true", "shuffled")
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 
 from firstlight import models
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.models.two_layer import TwoLayerReLU
 from firstlight.theory import two_layer_relu as theory
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 @study("relu2.psi0", "relu2.step")

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from reproduce.evidence import Measured
-from reproduce.studies.learning_order.common import CurveStudy, ensemble_seed, pair
-from reproduce.catalogue import study
 from firstlight.core.parallel import map_tasks
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.measures.learning_order import AccessibilityRecorder, history_of, running_constancy
 from firstlight.models import build
 from firstlight.training import Recipe, geometric_steps, train
+from reproduce.catalogue import study
+from reproduce.evidence import Measured
+from reproduce.studies.learning_order.common import CurveStudy, ensemble_seed, pair
 
 
 @study("relu2.sec54.loc_peak")

@@ -5,6 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from firstlight.data.images import ImageData
+from firstlight.data.interventions import ZCAWhitening
+from firstlight.models import build
+from firstlight.models.two_layer import TwoLayerReLU
+from firstlight.theory.deep_linear import principal_moments
+from firstlight.theory.two_layer_relu import exact_step
+from reproduce.catalogue import study
 from reproduce.evidence import Measured
 from reproduce.studies.learning_order.common import (
     CurveStudy,
@@ -14,13 +21,6 @@ from reproduce.studies.learning_order.common import (
     normalised,
     order_by_index,
 )
-from reproduce.catalogue import study
-from firstlight.data.images import ImageData
-from firstlight.data.interventions import ZCAWhitening
-from firstlight.models import build
-from firstlight.models.two_layer import TwoLayerReLU
-from firstlight.theory.deep_linear import principal_moments
-from firstlight.theory.two_layer_relu import exact_step
 
 
 @study("relu2.fig2.right")

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Measured
-from reproduce.studies.learning_order.common import CurveStudy, centred, normalised, one_hot
-from reproduce.catalogue import study
 from firstlight.core.seeds import generator_from
 from firstlight.theory import deep_linear as dl
 from firstlight.training import geometric_steps
+from reproduce.catalogue import study
+from reproduce.evidence import Measured
+from reproduce.studies.learning_order.common import CurveStudy, centred, normalised, one_hot
 
 
 @study("deeplin.fig3.scale_matrices")

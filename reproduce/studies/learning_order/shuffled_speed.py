@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import torch
 
-from reproduce.evidence import Measured, by
-from reproduce.studies.learning_order.common import CurveStudy, linear_accuracy, normalised
-from reproduce.catalogue import study
 from firstlight.data.interventions import ZCAWhitening, shuffled_labels
 from firstlight.training import geometric_steps
+from reproduce.catalogue import study
+from reproduce.evidence import Measured, by
+from reproduce.studies.learning_order.common import CurveStudy, linear_accuracy, normalised
 
 
 @study("interv.fig10.slower", "interv.fig10.whitened")

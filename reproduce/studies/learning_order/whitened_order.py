@@ -2,6 +2,15 @@
 
 from dataclasses import dataclass
 
+from firstlight.data.images import ImageData
+from firstlight.data.interventions import ChannelNormalisation, ZCAWhitening
+from firstlight.measures.learning_order import (
+    AccessibilityHistory,
+    learning_order_constancy,
+    matched,
+    running_constancy,
+)
+from reproduce.catalogue import study
 from reproduce.evidence import Measured
 from reproduce.studies.learning_order.common import (
     SMOKE_CNN,
@@ -10,15 +19,6 @@ from reproduce.studies.learning_order.common import (
     histories,
     images,
     linear_network,
-)
-from reproduce.catalogue import study
-from firstlight.data.images import ImageData
-from firstlight.data.interventions import ChannelNormalisation, ZCAWhitening
-from firstlight.measures.learning_order import (
-    AccessibilityHistory,
-    learning_order_constancy,
-    matched,
-    running_constancy,
 )
 
 

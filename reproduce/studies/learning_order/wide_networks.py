@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.theory import deep_linear as dl
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
 
 DEPTHS = (1, 2, 4)
 MATRICES = ("B_2", "B_5", "A_1")

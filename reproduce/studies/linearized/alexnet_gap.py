@@ -3,6 +3,9 @@
 import math
 from dataclasses import dataclass, replace
 
+from firstlight.core.parallel import map_tasks
+from firstlight.figures import Figure
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured
 from reproduce.studies.linearized.common import (
     SMOKE,
@@ -13,10 +16,6 @@ from reproduce.studies.linearized.common import (
 )
 from reproduce.studies.linearized.pairs import Plan, scores
 from reproduce.studies.linearized.tasks import Task, parts_of
-from reproduce.catalogue import Study, study
-from firstlight.core.parallel import map_tasks
-from firstlight.figures import Figure
-
 
 PHOTOGRAPHS = Plan(
     task=Task(data="photos", n=1000, n_valid=300, n_test=1000, side=64),

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured
 from reproduce.studies.linearized.spectra import rank_readings, spectra
 from reproduce.studies.linearized.tasks import Task
-from reproduce.catalogue import Study, study
 
 PHOTOGRAPHS = Task(data="photos224", n=100, n_valid=8, n_test=8, side=64)
 

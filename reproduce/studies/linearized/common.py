@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from firstlight.figures import Curve, Figure, curves
 from reproduce.evidence import Evidence, Series, by
 from reproduce.studies.linearized.pairs import LongPlan, Pair, Plan, run_pairs
 from reproduce.studies.linearized.tasks import Task
-from firstlight.figures import Curve, Figure, curves
 
 SHIFT = 7  # pixels, as published
 CIFAR_STEPS = (0.3, 0.6, 0.9)  # every 30 of 100 epochs the rate is divided by ten

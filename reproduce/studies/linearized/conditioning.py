@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from firstlight.figures import Curve, Figure, curves
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.linearized.common import SHIFT, factor
 from reproduce.studies.linearized.effective_ranks import DESK_TASK, SMOKE_TASK
 from reproduce.studies.linearized.spectra import gaussian_condition, spectra
 from reproduce.studies.linearized.tasks import Task
-from reproduce.catalogue import Study, study
-from firstlight.figures import Curve, Figure, curves
 
 SHARES = 50
 """Points at which the distribution of the singular values is drawn."""

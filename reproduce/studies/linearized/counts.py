@@ -7,11 +7,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.models import build, parameter_count
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
 
 PUBLISHED = {"LeNet x1": 60e3, "LeNet x60": 216e6, "AlexNet x1": 60e6, "AlexNet x4": 960e6}
 ROWS = 500_000  # ten outputs times the images of CIFAR-10; MNIST has more

@@ -4,6 +4,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from firstlight.estimators import CNTKClassifier, ConvRFMClassifier
+from firstlight.figures import Figure
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured
 from reproduce.studies.linearized.common import (
     DESK,
@@ -16,9 +19,6 @@ from reproduce.studies.linearized.common import (
 )
 from reproduce.studies.linearized.pairs import Plan
 from reproduce.studies.linearized.tasks import Task, parts_of
-from reproduce.catalogue import Study, study
-from firstlight.estimators import CNTKClassifier, ConvRFMClassifier
-from firstlight.figures import Figure
 
 
 def kernel_lines(task: Task, *, seed: int, depth: int, size: int) -> tuple[float, float]:

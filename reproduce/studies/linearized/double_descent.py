@@ -4,13 +4,13 @@ import math
 from dataclasses import dataclass, replace
 from functools import partial
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.linearized.solved import solved
-from reproduce.studies.linearized.tasks import Task, parts_of
-from reproduce.catalogue import Study, study
 from firstlight.core.parallel import map_tasks
 from firstlight.figures import Curve, Figure, curves
 from firstlight.models import build, parameter_count
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.linearized.solved import solved
+from reproduce.studies.linearized.tasks import Task, parts_of
 
 ZERO_OR_NOT = Task(n_valid=200, n_test=2000, binary=True)
 

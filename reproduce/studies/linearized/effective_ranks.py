@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from firstlight.figures import Curve, Figure, curves
+from firstlight.measures.linearized import effective_rank
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured
 from reproduce.studies.linearized.common import SHIFT
 from reproduce.studies.linearized.spectra import rank_readings, spectra
 from reproduce.studies.linearized.tasks import Task
-from reproduce.catalogue import Study, study
-from firstlight.figures import Curve, Figure, curves
-from firstlight.measures.linearized import effective_rank
 
 DESK_TASK = Task(n=300, n_valid=10, n_test=10)
 SMOKE_TASK = Task(data="photos", n=8, n_valid=8, n_test=8)

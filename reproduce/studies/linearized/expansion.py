@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.linearized.counts import jacobian, smooth
-from reproduce.catalogue import Study, study
 from firstlight.core.parallel import single_thread
 from firstlight.core.seeds import generator_from
 from firstlight.figures import Curve, Figure, curves
 from firstlight.measures.linearized import ntk_gram, solve_linearized
 from firstlight.models import LinearizedModel, build, linearize
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.linearized.counts import jacobian, smooth
 
 SIDE = 28
 STEPS = (1e-1, 1e-2, 1e-3, 1e-4)

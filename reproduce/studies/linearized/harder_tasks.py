@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 
+from firstlight.figures import Dots, Figure, dots
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, Series
 from reproduce.studies.linearized.common import (
     BINARY_WIDTHS,
@@ -21,8 +23,6 @@ from reproduce.studies.linearized.common import (
     readings,
 )
 from reproduce.studies.linearized.pairs import Plan
-from reproduce.catalogue import Study, study
-from firstlight.figures import Dots, Figure, dots
 
 TASKS = ("digits", "shifted digits", "CIFAR-10")
 SHIFTED = {1: 0.2765, 60: 0.0391}  # published gaps

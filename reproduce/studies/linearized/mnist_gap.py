@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from firstlight.figures import Figure
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.linearized.common import (
     DESK,
@@ -20,8 +22,6 @@ from reproduce.studies.linearized.common import (
 )
 from reproduce.studies.linearized.pairs import Plan
 from reproduce.studies.linearized.tasks import Task, parts_of
-from reproduce.catalogue import Study, study
-from firstlight.figures import Figure
 
 ALL_DIGITS = Task(n=59_000, n_valid=1000, n_test=10_000)
 REPORTED = {1: 0.0467, 60: 0.0048}

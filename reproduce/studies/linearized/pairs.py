@@ -10,8 +10,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from reproduce.studies.linearized.solved import Scores, solved
-from reproduce.studies.linearized.tasks import Part, Task, parts_of
 from firstlight.core.errors import Diverged
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
@@ -19,6 +17,8 @@ from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_c
 from firstlight.models.tangent import TangentFeatures, tangent_features
 from firstlight.store import RunSpec, Store
 from firstlight.training import Recipe, predictions, train
+from reproduce.studies.linearized.solved import Scores, solved
+from reproduce.studies.linearized.tasks import Part, Task, parts_of
 
 LOSS = "mse_sum"  # summed over outputs, mean over the batch, as in the gradient formula (E-85)
 MOMENTUM = 0.9

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured
 from reproduce.studies.linearized.common import DESK_BINARY, SMOKE_BINARY, pairs_by_width
 from reproduce.studies.linearized.pairs import Pair, Plan
-from reproduce.catalogue import Study, study
 
 FEW = replace(DESK_BINARY, task=replace(DESK_BINARY.task, n=500, n_test=1000), epochs=20, solve=False)
 OTHER = 1000  # added to the seed of the pairs that the null compares with

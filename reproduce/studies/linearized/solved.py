@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from reproduce.studies.linearized.tasks import Part
 from firstlight.measures.linearized import solve_linearized
 from firstlight.training import predictions
+from reproduce.studies.linearized.tasks import Part
 
 RIDGES = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 """Relative to the largest eigenvalue of the kernel; 0 is the solution of smallest norm."""

@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reproduce.evidence import Series, by
-from reproduce.studies.linearized.common import factor
-from reproduce.studies.linearized.tasks import Task, parts_of
 from firstlight.core.parallel import map_tasks
 from firstlight.core.result import Result
 from firstlight.measures.linearized import effective_rank, ntk_gram
 from firstlight.models import build, parameter_count
 from firstlight.store import RunSpec, Store
+from reproduce.evidence import Series, by
+from reproduce.studies.linearized.common import factor
+from reproduce.studies.linearized.tasks import Task, parts_of
 
 OUTPUTS = 10
 

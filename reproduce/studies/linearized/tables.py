@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from firstlight.figures import Figure
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, Series
 from reproduce.studies.linearized.common import (
     BINARY_WIDTHS,
@@ -17,8 +19,6 @@ from reproduce.studies.linearized.common import (
     readings,
 )
 from reproduce.studies.linearized.pairs import Pair, Plan
-from reproduce.catalogue import Study, study
-from firstlight.figures import Figure
 
 DIGITS, SHIFTED = "zero or not", "shifted zero or not"
 TABLES = {  # test accuracy in per cent

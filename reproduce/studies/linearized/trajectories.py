@@ -7,16 +7,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.linearized.common import factor
-from reproduce.studies.linearized.pairs import LOSS, MOMENTUM
-from reproduce.studies.linearized.tasks import Task, parts_of
-from reproduce.catalogue import Study, study
 from firstlight.core.devices import device_of
 from firstlight.core.parallel import map_tasks
 from firstlight.figures import Curve, Figure, curves
 from firstlight.models import ModelSpec, linearize
 from firstlight.training import Recipe, geometric_steps, train
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.linearized.common import factor
+from reproduce.studies.linearized.pairs import LOSS, MOMENTUM
+from reproduce.studies.linearized.tasks import Task, parts_of
 
 ZERO_OR_NOT = Task(n=300, n_valid=100, n_test=200, binary=True)
 OTHER = 1000  # added to the seed of the second network

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz import patch_agop
 from firstlight.measures.since import ansatz_exponent, stationarity
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 DECAY = 0.02
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import torch
 
-from reproduce.evidence import Measured, by
-from reproduce.catalogue import Study, study
 from firstlight.data import load
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
 from reproduce.studies.since.learning_curve import learning_curve
 
 

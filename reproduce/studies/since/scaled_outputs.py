@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from reproduce.evidence import Measured
-from reproduce.catalogue import Study, study
 from firstlight.core.seeds import global_seed
 from firstlight.data import load
 from firstlight.measures.since import activations, richness
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured
 
 
 @study("since.richness")

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from reproduce.evidence import Measured, by
-from reproduce.studies.since.common import DESK, SMOKE, NetworkPlan, trained_network
-from reproduce.catalogue import Study, study
 from firstlight.estimators import RFMProbe
 from firstlight.measures.since import activations, centred_ansatz, class_variation, master_filters
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
+from reproduce.studies.since.common import DESK, SMOKE, NetworkPlan, trained_network
 
 FIRST, LAST = "3", "9"  # layers whose inputs are the first features and the last
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional as F
 
-from reproduce.evidence import Measured, by
-from reproduce.studies.since.common import DESK, SMOKE, NetworkPlan, TrainedNetwork, trained_network
-from reproduce.catalogue import Study, study
 from firstlight.measures.since import accuracy_by_moments, score_agreement
 from firstlight.measures.since.score_agreement import ScoreAgreement
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
+from reproduce.studies.since.common import DESK, SMOKE, NetworkPlan, TrainedNetwork, trained_network
 
 
 @study("since.moments", "since.margins")

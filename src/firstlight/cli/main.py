@@ -72,7 +72,9 @@ def run(command: App) -> None:
     except OSError as error:  # of the file system, which is no fault of ours
         if error.errno is None:
             raise
-        _fail(name, f"{error.strerror}: {error.filename}" if error.filename is not None else str(error.strerror))
+        _fail(
+            name, f"{error.strerror}: {error.filename}" if error.filename is not None else str(error.strerror)
+        )
     except RuntimeError as error:
         if not str(error).startswith("Symlink loop"):  # an OSError since Python 3.13
             raise

@@ -3,13 +3,12 @@
 import pytest
 import torch
 
-from firstlight.claims import judge
+from reproduce.catalogue import claims
 from reproduce.evidence import Evidence
-from reproduce.studies.identity.bottom_only import GAP, BottomOnly
-from reproduce.studies.identity.deep_constant import DeepConstant
-from reproduce.studies.identity.filter_size import FilterSize
+from reproduce.judge import judge
+from reproduce.studies.identity.bottom_only import GAP
 from reproduce.studies.identity.one_convolution import OneConvolution
-from reproduce.studies.identity.residual import LEAD, Residual
+from reproduce.studies.identity.residual import LEAD
 
 SEEDS = (0, 1, 2)
 
@@ -31,7 +30,7 @@ def test_an_initial_network_that_answers_everything_alike_is_not_the_constant_ma
         initial_likeness_near_the_trained_size=0.02,
         loss=0.001,
     )
-    judgement = judge(DeepConstant.rule_of("id.fig7.constant_sizes"), blank)
+    judgement = judge(claims()["id.fig7.constant_sizes"].rule, blank)
     assert (judgement.verdict, judgement.null_verdict) == ("not reproduced", "not beyond")
 
 
@@ -42,9 +41,9 @@ def test_a_filter_of_29_pixels_does_not_stand_for_one_of_57():
         initial_constant={5: 0.1, 29: 0.1},
         loss={5: 1e-4, 29: 1e-4},
     )
-    judgement = judge(FilterSize.rule_of("id.fig9.filter_size"), ran)
+    judgement = judge(claims()["id.fig9.filter_size"].rule, ran)
     assert (judgement.verdict, judgement.null_verdict) == ("partly", "beyond")
-    assert "constant at 57" in judgement.reason
+    assert "constant[57]" in judgement.reason
 
 
 @pytest.mark.parametrize(("bottom_loss", "verdict"), [(0.37, "not run"), (0.001, "reproduced")])
@@ -55,7 +54,7 @@ def test_training_the_bottom_only_is_judged_if_it_fits(bottom_loss, verdict):
         initial_constant={16_384: 0.0},
         loss={"both layers 16384": 0.001, "bottom only 16384": bottom_loss},
     )
-    assert judge(BottomOnly.rule_of("id.fig12.bottom_only"), made).verdict == verdict
+    assert judge(claims()["id.fig12.bottom_only"].rule, made).verdict == verdict
 
 
 def test_skips_that_are_the_identity_before_training_are_not_beyond_their_null():
@@ -67,7 +66,7 @@ def test_skips_that_are_the_identity_before_training_are_not_beyond_their_null()
         initial_identity_of_plain_networks={1: 0.0, 2: 0.0},
         loss={"residual 1": 1e-4},
     )
-    judgement = judge(Residual.rule_of("id.fig41.residual"), made)
+    judgement = judge(claims()["id.fig41.residual"].rule, made)
     assert (judgement.verdict, judgement.null_verdict) == ("reproduced", "not beyond")
 
 

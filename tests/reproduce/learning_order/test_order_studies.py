@@ -4,11 +4,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from firstlight import claims, data
-from reproduce.evidence import Evidence
-from reproduce.studies.learning_order import common, component_spread
+from firstlight import data
 from firstlight.data.interventions import ZCAWhitening
 from firstlight.theory import deep_linear as dl
+from reproduce.catalogue import claims
+from reproduce.evidence import Evidence
+from reproduce.judge import judge
+from reproduce.studies.learning_order import common, component_spread
 
 
 def judged(claim, **values):
@@ -20,8 +22,7 @@ def judged(claim, **values):
         }
         for name, given in values.items()
     }
-    rule = claims.study_of(claim).rule_of(claim)
-    return claims.judge(rule, Evidence(seeds=(0, 1, 2, 3, 4), values=rows))
+    return judge(claims()[claim].rule, Evidence(seeds=(0, 1, 2, 3, 4), values=rows))
 
 
 def initialisers(*, accuracy, definition, glorot):

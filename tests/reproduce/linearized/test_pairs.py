@@ -5,6 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from firstlight.core.errors import Diverged
+from firstlight.models import build, parameter_count
+from firstlight.training import predictions
+from reference.linearized import jacobian
 from reproduce.evidence import by
 from reproduce.studies.linearized import pairs as module
 from reproduce.studies.linearized.common import (
@@ -27,10 +31,6 @@ from reproduce.studies.linearized.spectra import (
     rank_readings,
 )
 from reproduce.studies.linearized.tasks import Part, parts_of
-from firstlight.core.errors import Diverged
-from firstlight.models import build, parameter_count
-from firstlight.training import predictions
-from reference.linearized import jacobian
 
 TINY = replace(SMOKE, width=0.25, batch_size=8)
 

@@ -1,5 +1,6 @@
 """Made-up evidence that brings a rule to every judgement it can give, found by random search."""
 
+import ast
 import random
 import re
 from contextlib import contextmanager
@@ -8,9 +9,8 @@ from itertools import chain, islice
 import jaxtyping
 import torch
 
-from firstlight.claims.conditions import Outcome
 from reproduce.evidence import Evidence
-from reproduce.judge import NoNull, judge
+from reproduce.judge import Outcome, judge, missing, names_in, outcome
 
 SEEDS = tuple(range(5))
 TRIES = 20_000
@@ -41,12 +41,12 @@ def judgements(rule, points, wanted, *, seed=0):
 
 
 def stricter(rule, points, *, seed=0, tries=1500):
-    """Evidence for which the published rule holds and the reduced one fails, or None."""
-    if rule.reduced is None:
+    """Evidence for which the published rule holds and the weaker one fails, or None."""
+    if not rule.weaker:
         return None
     with types_unchecked():
         for made in islice(draws(rule, points, seed=seed, only_published=True), tries):
-            if rule.effect.outcome(made) is Outcome.HOLDS and rule.reduced.outcome(made) is Outcome.FAILS:
+            if outcome(rule.effect, made) is Outcome.HOLDS and outcome(rule.weaker, made) is Outcome.FAILS:
                 return made
     return None
 
@@ -69,7 +69,7 @@ def draws(rule, points, *, seed, only_published=False, alike=False):
     are to be `alike`, every second one is close to the one before.
     """
     drawn = random.Random(seed)
-    names = sorted(set().union(*(condition.names for condition in rule.conditions)))
+    names = sorted(set().union(*(names_in(text) for text in rule.words.values())))
     published = {name: named_points(rule, name) or list(points.get(name, ())) or [None] for name in names}
     ran = {name: list(points.get(name, ())) or [None] for name in names}
     text = " ".join(rule.words.values())
@@ -87,10 +87,11 @@ def named_points(rule, name):
     """Points that the rule itself names, in order."""
     empty = Evidence(seeds=SEEDS, values={})
     named = {
-        _typed(words.removeprefix(f"{name} at "))
-        for condition in rule.conditions
-        for words in sorted(condition.missing(empty))
-        if words.startswith(f"{name} at ")
+        ast.literal_eval(words.removeprefix(name).strip("[]"))
+        for text in rule.words.values()
+        if text
+        for words in missing(text, empty)
+        if words.startswith(f"{name}[") and words.strip("]").split("[")[1] not in ("first", "last")
     }
     return sorted(named, key=lambda point: (isinstance(point, str), point))
 
@@ -112,20 +113,11 @@ def _draw(names, where, levels, drawn, alike):
     return Evidence(seeds=SEEDS, values=values)
 
 
-def _typed(point):
-    for kind in (int, float):
-        try:
-            return kind(point)
-        except ValueError:
-            continue
-    return point
-
-
 def expected(rule):
     """Every judgement that a rule must be able to give."""
     wanted = {"reproduced", "not reproduced", "inconclusive"}
-    if rule.reduced is not None:
+    if rule.weaker:
         wanted.add("partly")
-    if not isinstance(rule.null, NoNull):
+    if rule.null:
         wanted |= {"beyond", "not beyond"}
     return wanted
