@@ -1,1 +1,0 @@
-"""One folder for each question a user asks: what is measured, its page, its command."""
