@@ -7,12 +7,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 
 import firstlight
 from api_surface import surface
 from firstlight._internal.registry import Registry
-from firstlight.claims import THEMES, Evidence, all_claims, judge
 from firstlight.cli.main import app
+from reproduce import catalogue
+from reproduce.catalogue import THEMES, claims
+from reproduce.evidence import Evidence
+from reproduce.judge import judge
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -170,13 +174,15 @@ def test_snippets_run(page, capsys):
 def test_the_study_of_the_guide_is_judged(monkeypatch):
     page = DOCS / "add-a-measure-or-claim.md"
     (code,) = [code for mark, code in snippets(page) if mark == STUDY]
-    # by name, for the package exports a function that is called like its module
-    studies = importlib.import_module("firstlight.claims.study")
-    monkeypatch.setattr(studies, "STUDIES", Registry("study"))
-    exec(compile(code, name_of(page), "exec"), {"__name__": "firstlight.claims.first_layer.mixing"})
-    made = studies.STUDIES["first_layer/mixing"]
+    monkeypatch.setattr(catalogue, "_STUDIES", Registry("study"))
+    names = {"__name__": "reproduce.studies.first_layer.mixing"}
+    exec(compile(code, name_of(page), "exec"), names)
+    made = names["Mixing"]
+    assert made.name == "first_layer/mixing"
     evidence = Evidence.of({0: made.run(made.config("smoke"))})
-    judgement = judge(made.rule_of("profile.invariance"), evidence, exact=True)
+    (text,) = re.findall(r"<!-- rule -->\n```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    (claim,) = (catalogue._claim(row) for row in yaml.safe_load(text))
+    judgement = judge(claim.rule, evidence, exact=claim.exact)
     assert (judgement.verdict, judgement.null_verdict) == ("reproduced", "beyond")
     assert made.figure(evidence).title
 
@@ -188,17 +194,17 @@ def test_theme_pages_show_every_claim_once():
             r"```\{ledger\} (\w+)\n(?::topics: ([^\n]+)\n)?", page.read_text(encoding="utf-8")
         ):
             wanted = [topic.strip() for topic in topics.split(",") if topic.strip()]
-            known = {claim.topic for claim in all_claims().values() if claim.theme == theme}
+            known = {claim.topic for claim in claims().values() if claim.theme == theme}
             assert theme in THEMES
             assert set(wanted) <= known, f"{page.name}: topics of {theme} are {sorted(known)}."
             shown.update(
-                c.id for c in all_claims().values() if c.theme == theme and (not wanted or c.topic in wanted)
+                c.id for c in claims().values() if c.theme == theme and (not wanted or c.topic in wanted)
             )
-    assert shown == Counter(all_claims().keys())
+    assert shown == Counter(claims().keys())
 
 
 def test_papers_and_version_agree_everywhere():
-    papers = {claim.paper for claim in all_claims().values()}
+    papers = {claim.paper for claim in claims().values()}
     bibliography = (DOCS / "references.bib").read_text(encoding="utf-8")
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert set(re.findall(r"^@\w+\{(\w+),", bibliography, re.MULTILINE)) == papers

@@ -199,7 +199,7 @@ def _look_in(places: list[str]) -> None:
 
 
 def _import_all() -> None:
-    for package in ("firstlight.cli", "firstlight.claims", "firstlight.pages", "firstlight.questions.tour"):
+    for package in ("firstlight.cli", "firstlight.pages", "firstlight.questions.tour"):
         module = importlib.import_module(package)
         for part in pkgutil.iter_modules(module.__path__):
             importlib.import_module(f"{package}.{part.name}")

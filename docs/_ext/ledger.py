@@ -10,15 +10,14 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx import addnodes
-from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
-
 from firstlight.claims import THEMES, Claim, Entry, select
 from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries, versions
 from firstlight.claims.readings import readings
 from firstlight.claims.scales import contradiction
 from firstlight.pages.ledger import estimate_text
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
 
 SHOWN = ("desk", "night")
 """Scales whose numbers stand side by side."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -36,9 +35,6 @@ def _own_folder(tmp_path, monkeypatch):
         ["train"],
         ["data"],
         ["data", "get"],
-        ["reproduce"],
-        ["claims"],
-        ["claims", "page"],
         ["report"],
         ["runs"],
         ["doctor"],
@@ -69,15 +65,10 @@ def test_version():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["claims", "list", "--theme", "first"], "Did you mean 'first_layer'"),
-        (["reproduce", "nonsense"], "Unknown claim or theme 'nonsense'"),
-        (["reproduce", "all", "--scale", "huge"], "Unknown scale 'huge'"),
         (["runs", "show", "abc"], "No run begins with 'abc'"),
         (["runs", "rm"], "Name at least one run"),
         (["report"], "Name at least one run"),
         (["report", "abc"], "No run begins with 'abc'"),
-        (["reproduce", "profile.invariance", "-o", "no/such/x.html"], "folder that exists"),
-        (["claims", "page", "no-such-folder"], "No desk ledger in no-such-folder"),
         (["tour", "--data", "cifar"], "Did you mean 'cifar10'"),
         (["tour", "--minutes", "-1"], "--minutes must lie in"),
         (["tour", "--output", "no/such/folder/x.html"], "folder that exists"),
@@ -116,38 +107,17 @@ def test_doctor_names_versions_and_folders(tmp_path):
 def test_runs_can_be_listed_shown_and_removed(tmp_path):
     here = {"FIRSTLIGHT_RUNS": str(tmp_path)}
     assert "No runs" in firstlight("runs", "list", **here).stdout
-    firstlight("reproduce", "profile.invariance", **here)
+    firstlight("train", "--data", "photos", "--n", "32", "--epochs", "1", **here)
     (run,) = json.loads(firstlight("runs", "list", "--json", **here).stdout)
-    assert run["what"] == "study:first_layer/invariances"
+    assert run["what"] == "train"
     shown = json.loads(firstlight("runs", "show", run["id"][:5], **here).stdout)
-    assert shown["config"]["filters"] == 64
+    assert shown["config"]["recipe"]["epochs"] == 1
     (tmp_path / run["id"] / "run.json").write_text("broken")
     assert "damaged" in firstlight("runs", "list", **here).stdout
     broken = firstlight("runs", "show", run["id"], **here)
     assert broken.returncode == 2
     assert "is damaged" in broken.stderr
     assert "Removed" in firstlight("runs", "rm", run["id"][:5], **here).stdout
-
-
-def test_reproduce_prints_a_table_or_json_and_records(tmp_path):
-    here = {"FIRSTLIGHT_RUNS": str(tmp_path / "runs")}
-    table = firstlight("reproduce", "linear.thm42", "--record", str(tmp_path / "ledger"), **here)
-    assert "linear.thm42.spectral" in (tmp_path / "ledger.html").read_text()
-    assert "linear.thm42.spectral" in table.stdout
-    assert "2 reproduced" in table.stdout
-    assert (tmp_path / "ledger" / "smoke" / "first_layer.json").exists()
-    rows = json.loads(firstlight("reproduce", "linear.thm42", "--json", **here).stdout)
-    assert [row["verdict"] for row in rows] == ["reproduced", "reproduced"]
-
-
-def test_claims_list_as_json_holds_all_of_them():
-    rows = json.loads(firstlight("claims", "list", "--json").stdout)
-    assert len(rows) >= 188
-
-
-def test_claims_list_says_why_a_claim_has_no_study():
-    table = firstlight("claims", "list", "--theme", "feature_ansatz", COLUMNS="200").stdout
-    assert "none: no ImageNet weights of AlexNet and VGG13" in table
 
 
 def test_a_trained_network_is_written_and_can_be_loaded(tmp_path):
@@ -188,7 +158,9 @@ def test_a_network_is_trained_on_a_folder_that_has_no_test_split(tmp_path):
 def test_an_unwritable_runs_folder_gives_one_line(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    done = firstlight("reproduce", "profile.invariance", FIRSTLIGHT_RUNS=str(blocked / "runs"))
+    done = firstlight(
+        "train", "--data", "photos", "--n", "32", "--epochs", "1", FIRSTLIGHT_RUNS=str(blocked / "runs")
+    )
     assert done.returncode == 2
     assert "Cannot write" in done.stderr
     assert "Traceback" not in done.stderr
@@ -214,17 +186,13 @@ def test_the_tour_ends_with_a_page_without_any_network(tmp_path):
     assert "Why these features?" in (tmp_path / "again.html").read_text()
 
 
-def test_a_page_is_written_from_stored_runs_and_from_a_recorded_ledger(tmp_path):
+def test_a_page_is_written_from_stored_runs(tmp_path):
     here = {"FIRSTLIGHT_RUNS": str(tmp_path)}
-    firstlight("reproduce", "profile.invariance", "--record", str(tmp_path / "ledger"), **here)
+    firstlight("train", "--data", "photos", "--n", "32", "--epochs", "1", **here)
     (run,) = json.loads(firstlight("runs", "list", "--json", **here).stdout)
     done = firstlight("report", run["id"][:6], "-o", "page.html", "--static", **here)
     assert done.returncode == 0, done.stderr
     assert "<script" not in (tmp_path / "page.html").read_text()
-    ledger = str(tmp_path / "ledger")
-    done = firstlight("claims", "page", ledger, "--scale", "smoke", "-o", "ledger.html", **here)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"What holds of \d{3} published claims", (tmp_path / "ledger.html").read_text())
 
 
 def test_the_package_runs_as_a_module():

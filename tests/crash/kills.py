@@ -14,7 +14,6 @@ from limits import COMMAND
 COMMANDS = {
     "train": "train --n 160 --epochs 12 --output w.safetensors",
     "identity": "identity --data photos --depths 1,2 --steps 40 --size 10 --width 8 --output page.html",
-    "reproduce": "reproduce id.fig10 --scale smoke --seeds 2 --output page.html",
     "tour": "tour --data photos --n 60 --minutes 0.1 --output page.html",
     "rfm": "rfm --n 60 --n-test 20 --depth 2 --rounds 2 --no-network --output page.html",
     "labels": "labels photos --n 60 --output page.html",
@@ -28,7 +27,6 @@ LONGER = {
 SIGNS = {
     "train": "runs/.scratch/*/checkpoint*",
     "identity": "runs/.scratch/*",
-    "reproduce": "runs/.scratch/*",
     "tour": "runs/.scratch/*",
     "labels": "tmp/firstlight-*/*",
 }

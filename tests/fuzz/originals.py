@@ -30,7 +30,6 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight._internal.store import RunSpec, Store
 from firstlight._internal.store.index import INDEX
-from firstlight.claims import ledger
 from firstlight.data import load
 from firstlight.data.cache import read_cache, write_cache
 from firstlight.data.formats.cifar_pickles import pickled_batch
@@ -45,6 +44,7 @@ from firstlight.models import load_weights, save_weights
 from firstlight.models.keras import tfjs_weights
 from firstlight.models.onnx.protobuf import onnx_tensors
 from firstlight.training import Recipe, train_on
+from reproduce import entries
 
 OURS, CHECKED, BARE = "ours", "checked", "bare"
 """Files that we wrote and seal; formats with a checksum of their own; formats without any."""
@@ -410,4 +410,4 @@ def write_ledger(folder: Path) -> None:
 
 
 # text that people read, merge and keep under version control: no checksum
-kind("ledger", BARE, write_ledger, lambda folder: ledger.read(folder / "ledger.json"))
+kind("ledger", BARE, write_ledger, lambda folder: entries.read(folder / "ledger.json"))

@@ -214,7 +214,7 @@ def test_the_command_refuses_a_bad_address_in_one_line(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("name", ["train", "tour", "identity", "rfm", "reproduce"])
+@pytest.mark.parametrize("name", ["train", "tour", "identity", "rfm"])
 def test_every_command_that_runs_tasks_takes_a_cluster(name):
     arguments = app[name].assemble_argument_collection()
     assert "--cluster" in {flag for argument in arguments for flag in argument.names}

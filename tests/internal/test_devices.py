@@ -19,7 +19,7 @@ from firstlight._internal.environment import environment
 from firstlight._internal.errors import InvalidInput
 from firstlight.cli.main import app
 
-COMPUTING = ("train", "tour", "identity", "rfm", "labels", "compare", "inspect", "reproduce")
+COMPUTING = ("train", "tour", "identity", "rfm", "labels", "compare", "inspect")
 
 
 def test_auto_is_a_device_on_which_one_can_compute():
@@ -132,7 +132,6 @@ def test_every_command_that_computes_takes_a_device(command):
         ("labels", "photos"),
         ("compare", "a.pt", "b.pt", "--data", "photos"),
         ("inspect", "a.pt", "--data", "photos"),
-        ("reproduce", "all"),
     ],
     ids=" ".join,
 )

@@ -19,7 +19,6 @@ from PIL import Image
 from firstlight._internal import untrusted_files as foreign
 from firstlight._internal.errors import FirstlightError, InvalidInput, StoreProblem
 from firstlight._internal.store import RunSpec, Store
-from firstlight.claims import ledger
 from firstlight.data import load
 from firstlight.data.fetching.archives import unpack
 from firstlight.data.formats.cifar_pickles import pickled_batch
@@ -29,6 +28,7 @@ from firstlight.data.formats.pictures import picture
 from firstlight.models import load_weights
 from firstlight.models.keras import tfjs_weights
 from firstlight.models.onnx.protobuf import onnx_tensors
+from reproduce import entries
 
 NESTED = "[" * 100_000
 HUGE = 100 << 20  # bytes of zeros, which deflate to a thousandth
@@ -45,7 +45,7 @@ READERS = {
     "batch": pickled_batch,
     "w.safetensors": lambda path: load_weights(network(), path),
     "w.pt": lambda path: load_weights(network(), path),
-    "ledger.json": ledger.read,
+    "ledger.json": entries.read,
     "m.onnx": onnx_tensors,
     "x.json": foreign.read_json,
 }

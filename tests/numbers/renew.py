@@ -13,14 +13,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
 from firstlight._internal.store import Store
-from firstlight.claims import STUDIES, THEMES
-from firstlight.claims.reproduce import run_seeds
 from portable import PROCESSORS, numpy_features
+from reproduce.catalogue import THEMES, studies
+from reproduce.run import run_seeds
 from smoke_numbers import keep, kept, numbers_of
 
 OTHERS = ("AVX2, two threads", "no vectors, one thread", "mixed, two threads")
@@ -32,19 +33,20 @@ ZERO = 1e-13  # an error that is exactly zero here may not be elsewhere
 
 def main(wanted):
     """Measure the named studies, all by default, and write their lines."""
-    if unknown := set(wanted) - {*STUDIES, *THEMES}:
+    listed = studies()
+    if unknown := set(wanted) - {*listed, *THEMES}:
         sys.exit(
-            f"No study or theme is called {', '.join(sorted(unknown))}. `firstlight claims list` names all studies."
+            f"No study or theme is called {', '.join(sorted(unknown))}. `reproduce list` names all studies."
         )
-    names = [name for name in STUDIES if not wanted or name in wanted or STUDIES[name].theme in wanted]
+    names = [name for name in listed if not wanted or name in wanted or listed[name].theme in wanted]
     here = measured_as(names, {}, None)
     others = [measured_as(names, *PROCESSORS[name]) for name in OTHERS]
-    for theme in sorted({STUDIES[name].theme for name in names}):
-        studies = {study: rows for study, rows in kept(theme).items() if study in STUDIES}
+    for theme in sorted({listed[name].theme for name in names}):
+        lines = {study: rows for study, rows in kept(theme).items() if study in listed}
         for name in names:
-            if STUDIES[name].theme == theme:
-                studies[name] = with_tolerances(here[name], [other[name] for other in others])
-        keep(theme, studies)
+            if listed[name].theme == theme:
+                lines[name] = with_tolerances(here[name], [other[name] for other in others])
+        keep(theme, lines)
 
 
 def measured_as(names, switches, above):
@@ -85,7 +87,7 @@ def measure(names):
     found = {}
     for name in names:
         print(name, file=sys.stderr, flush=True)
-        outcome = run_seeds(STUDIES[name], STUDIES[name].seeds("smoke"), scale="smoke", store=Store())
+        outcome = run_seeds(studies()[name], studies()[name].seeds("smoke"), scale="smoke", store=Store())
         assert not outcome.problem, f"{name}: {outcome.problem}"
         found[name] = numbers_of(outcome.evidence)
     return found

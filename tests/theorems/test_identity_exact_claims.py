@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 from firstlight import models
-from firstlight.claims.identity.parameter_counts import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
 from firstlight.data.synthetic import correlated_images
 from firstlight.measures import copy_or_memorise as measures
 from firstlight.training import Recipe, train
+from reproduce.studies.identity.parameter_counts import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
 
 
 def draw(*shape, seed=0):

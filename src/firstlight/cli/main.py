@@ -27,26 +27,10 @@ app = App(
 
 # Named as text, so that a command's module is imported only when that command runs or is explained.
 for _name, _where, _help in (
-    (
-        "tour",
-        "questions.tour.command:tour",
-        "Study a small network on real images and write one page about it.",
-    ),
-    (
-        "inspect",
-        "questions.inspect.command:inspect",
-        "Inspect a trained network of yours and write one page about it.",
-    ),
-    (
-        "labels",
-        "questions.labels.command:labels",
-        "Find labels that look wrong: a page to look through, and a CSV.",
-    ),
-    (
-        "compare",
-        "questions.compare.command:compare",
-        "Compare checkpoints of a training, or several models, on one page.",
-    ),
+    ("tour", "questions.tour", "Study a small network on real images and write one page about it."),
+    ("inspect", "questions.inspect", "Inspect a trained network of yours and write one page about it."),
+    ("labels", "questions.labels", "Find labels that look wrong: a page to look through, and a CSV."),
+    ("compare", "questions.compare", "Compare checkpoints of a training, or several models, on one page."),
     ("train", "cli.train:train", "Train a network and write its weights; an interrupted training resumes."),
     ("networks", "cli.networks:app", "List, train and check the networks of the bank."),
     (
@@ -56,36 +40,41 @@ for _name, _where, _help in (
     ),
     (
         "identity",
-        "questions.copy_or_memorise.command:identity",
+        "questions.copy_or_memorise",
         "Train networks of several depths to copy an image: copy or memorise?",
     ),
     ("data", "cli.data:app", "List, fetch and describe data sets."),
-    ("reproduce", "cli.claims:reproduce", "Run the studies behind the papers' claims and print verdicts."),
-    ("atlas", "cli.claims:atlas", "Show every figure of the papers, reported beside measured, on one page."),
-    ("claims", "cli.claims:app", "Show the checkable statements of the five papers."),
     ("report", "cli.report:report", "Write one page about stored runs."),
     ("runs", "cli.runs:app", "List, show and remove stored runs."),
     ("doctor", "cli.doctor:doctor", "Print versions, memory, folders and what works on this machine."),
 ):
-    app.command(f"firstlight.{_where}", name=_name, help=_help)
+    app.command(
+        f"firstlight.{_where if ':' in _where else f'{_where}.command:{_name}'}", name=_name, help=_help
+    )
 
 
 def main() -> None:
-    """Run the command line; bad input ends in one line on stderr and exit code 2."""
+    """Run the command line."""
+    run(app)
+
+
+def run(command: App) -> None:
+    """Run a command as it was called; bad input ends in one line on stderr and exit code 2."""
+    (name,) = command.name
     heed_termination()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names of files may be no text
     try:
         with clear_disk_errors(Path.cwd()):
-            app(exit_on_error=False)
+            command(exit_on_error=False)
     except CycloptsError:  # already printed, with the nearest command or option
         sys.exit(2)
     except FirstlightError as error:
-        _fail(_for_command_line(error))
+        _fail(name, _for_command_line(command, error))
     except KeyboardInterrupt as stop:
         for number in (signal.SIGINT, signal.SIGTERM):  # an impatient second one must not end in a traceback
             signal.signal(number, signal.SIG_IGN)
-        print("\nfirstlight: stopped. Finished runs are kept; the same command resumes.", file=sys.stderr)
+        print(f"\n{name}: stopped. Finished runs are kept; the same command resumes.", file=sys.stderr)
         sys.exit(143 if isinstance(stop, Terminated) else 130)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -93,20 +82,22 @@ def main() -> None:
     except OSError as error:  # of the file system, which is no fault of ours
         if error.errno is None:
             raise
-        _fail(f"{error.strerror}: {error.filename}" if error.filename is not None else str(error.strerror))
+        _fail(
+            name, f"{error.strerror}: {error.filename}" if error.filename is not None else str(error.strerror)
+        )
     except RuntimeError as error:
         if not str(error).startswith("Symlink loop"):  # an OSError since Python 3.13
             raise
-        _fail(str(error))
+        _fail(name, str(error))
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(name: str, message: str) -> NoReturn:
     """End with one line; names of files may hold line breaks."""
-    print(f"firstlight: {visible(message)}".replace("\n", "\\n"), file=sys.stderr)
+    print(f"{name}: {visible(message)}".replace("\n", "\\n"), file=sys.stderr)
     sys.exit(2)
 
 
-def _for_command_line(error: FirstlightError) -> str:
+def _for_command_line(app: App, error: FirstlightError) -> str:
     """The message with the flags of the command that ran in place of the library's argument names."""
     from firstlight.cli.output import in_flags
 

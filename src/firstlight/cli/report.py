@@ -7,7 +7,7 @@ from firstlight.cli.output import page_file, wrote
 
 
 def report(*runs: str, output: Page = Path("report.html"), static: Static = False) -> None:
-    """Write one page about stored runs: tours, studies, trainings, identity tasks and others.
+    """Write one page about stored runs: tours, trainings, identity tasks and others.
 
     Parameters
     ----------

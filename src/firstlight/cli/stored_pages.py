@@ -1,36 +1,31 @@
 """A page from stored runs of any kind: what is known of a kind is shown as its own page would, the rest plainly."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from firstlight._internal.result import brief, plain
 from firstlight._internal.store.runs import Run
-from firstlight.claims.catalogue import all_claims
-from firstlight.claims.evidence import Evidence
-from firstlight.claims.ledger import entry_of
-from firstlight.claims.study import SCALES, STUDIES, Study
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.heatmap import heatmap
-from firstlight.pages.ledger import estimates_text
 from firstlight.pages.page import Page, Panel, Section
-from firstlight.questions.compare.measure import Comparison
-from firstlight.questions.compare.page import comparison_page
-from firstlight.questions.copy_or_memorise.page import identity_page
-from firstlight.questions.copy_or_memorise.task import IdentityRun
-from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
-from firstlight.questions.inspect.measure import Inspection
-from firstlight.questions.inspect.page import inspection_page
-from firstlight.questions.kernel.measure import LearnedKernel
-from firstlight.questions.kernel.page import rfm_page
-from firstlight.questions.tour.page import tour_page
-from firstlight.questions.tour.run import Tour
 from firstlight.training.ensemble import Trained
 
 MOST_POINTS = 2000  # of an array that is drawn without knowing what it is
+
+PAGES = {
+    "Tour": "firstlight.questions.tour.page:tour_page",
+    "Inspection": "firstlight.questions.inspect.page:inspection_page",
+    "Comparison": "firstlight.questions.compare.page:comparison_page",
+    "LearnedKernel": "firstlight.questions.kernel.page:rfm_page",
+    "IdentityTour": "firstlight.questions.copy_or_memorise.page:identity_page",
+    "Trained": "firstlight.cli.stored_pages:trained_page",
+}
+"""What makes the page of a result, by its kind: as text, so that a page needs only its own modules."""
 
 
 def runs_page(runs: Sequence[Run]) -> Page:
@@ -41,7 +36,7 @@ def runs_page(runs: Sequence[Run]) -> Page:
     runs : sequence of Run
         At least one.
     """
-    tasks = [run for run in runs if isinstance(run.result, IdentityRun)]
+    tasks = [run for run in runs if _kind(run) == "IdentityRun"]
     groups = ([tasks] if tasks else []) + [[run] for run in runs if run not in tasks]
     pages = [_with_costs(_page(group), group) for group in groups]
     if len(pages) == 1:
@@ -61,13 +56,21 @@ def runs_page(runs: Sequence[Run]) -> Page:
 
 def _page(group: list[Run]) -> Page:
     run = group[0]
-    if isinstance(run.result, IdentityRun):
+    if _kind(run) == "IdentityRun":
+        from firstlight.questions.copy_or_memorise.page import identity_page
+        from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
+
         runs = sorted((one.result for one in group), key=lambda r: (r.task["depth"], r.task["seed"]))
         return identity_page(IdentityTour(runs=tuple(runs), planned=len(runs)))
-    if run.spec.what.startswith("study:") and run.spec.what[6:] in STUDIES:
-        return _study_page(run)
-    kind = next((make for kind, make in KINDS.items() if isinstance(run.result, kind)), None)
-    return kind(run.result) if kind else _generic_page(run)
+    if _kind(run) not in PAGES:
+        return _generic_page(run)
+    module, _, function = PAGES[_kind(run)].partition(":")
+    page: Page = getattr(importlib.import_module(module), function)(run.result)
+    return page
+
+
+def _kind(run: Run) -> str:
+    return type(run.result).__name__
 
 
 def _with_costs(page: Page, group: list[Run]) -> Page:
@@ -92,39 +95,11 @@ def _settings(config: dict[str, Any]) -> str:
     return ", ".join(f"{name} {brief(plain(value))}" for name, value in config.items())
 
 
-# ---------------------------------------------------------------- studies
-
-
-def _study_page(run: Run) -> Page:
-    study = STUDIES[run.spec.what[6:]]
-    scale = next((s for s in SCALES if _is_scale(study, s, run.spec.config)), "unknown")
-    seed = int(run.spec.config["seed"])
-    evidence = Evidence.of({seed: run.result})
-    entries = [entry_of(all_claims()[id], study, {seed: run}, evidence, scale=scale) for id in study.claims()]
-    words = [f"{e.claim}: measured {estimates_text(e.measured)}" for e in entries]
-    panel = Panel(
-        figure=study.figure(evidence),
-        shows="One seed; the ledger judges several.",
-        published="; ".join(f"{e.claim}: {e.reported}" for e in entries),
-        measured="; ".join(words) + ".",
-    )
-    section = Section(
-        title=study.question(),
-        answer=". ".join(words) + ".",
-        panels=(panel,),
-        details={"Scale": scale, **{e.claim: e.statement for e in entries}},
-    )
-    return Page(title=f"Study {study.name}", lead=(". ".join(words) + ".",), sections=(section,))
-
-
-def _is_scale(study: type[Study], scale: str, config: dict[str, Any]) -> bool:
-    return scale in study.scales and dataclasses.asdict(study.config(scale, seed=config["seed"])) == config
-
-
 # ---------------------------------------------------------------- networks
 
 
-def _trained_page(trained: Trained) -> Page:
+def trained_page(trained: Trained) -> Page:
+    """Show how the loss fell and how far the weights moved."""
     loss, hits = trained.history.by_epoch(), trained.history.hits
     per_epoch = trained.history.steps_per_epoch
     moved = {
@@ -194,13 +169,3 @@ def _figure_of(name: str, value: torch.Tensor) -> Figure | None:
         rows, columns = ([str(i + 1) for i in range(n)] for n in value.shape)
         return heatmap(numbers, rows=rows, columns=columns, title=name, alt=f"Matrix {name}", symmetric=False)
     return None
-
-
-KINDS: dict[type, Callable[[Any], Page]] = {
-    Tour: tour_page,
-    Inspection: inspection_page,
-    Comparison: comparison_page,
-    LearnedKernel: rfm_page,
-    IdentityTour: identity_page,
-    Trained: _trained_page,
-}

@@ -120,12 +120,17 @@ def render(page: Page, *, static: bool = False) -> str:
     )
 
 
-def render_with(template: str, *, panels: list[Panel], static: bool, **words: Any) -> str:
-    """Fill one of our templates, which may show each of `panels`, with all that figures need."""
+def render_with(
+    template: str, *, panels: list[Panel], static: bool, folder: Path | None = None, **words: Any
+) -> str:
+    """Fill one of our templates, or one in `folder` that extends ours, with all that figures need."""
     import jinja2  # imported when a page is written: 100 ms
 
+    loaders: list[jinja2.BaseLoader] = [jinja2.PackageLoader("firstlight.pages")]
+    if folder is not None:
+        loaders.append(jinja2.FileSystemLoader(folder))
     templates = jinja2.Environment(
-        loader=jinja2.PackageLoader("firstlight.pages"),
+        loader=jinja2.ChoiceLoader(loaders),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

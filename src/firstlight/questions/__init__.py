@@ -1,1 +1,1 @@
-"""One folder for each question a user asks: what is measured, its page, its command."""
+"""One folder for each question that a user asks: what is measured, its page, its command."""

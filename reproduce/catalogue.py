@@ -1,0 +1,310 @@
+"""What the papers state, and the studies that measure it: claims.yaml and the classes in studies/."""
+
+import dataclasses
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from firstlight._internal.errors import unknown_name
+from firstlight._internal.registry import Registry
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.figure import Figure
+from reproduce.evidence import Estimate, Evidence, Measured
+from reproduce.judge import Rule
+
+THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "since")
+"""The themes of the five papers and that of later ones, which are folders of ``studies/``."""
+
+SCALES = ("smoke", "desk", "night")
+"""Seconds, to see that a study runs; minutes a study on two cores; hours. None of them is the published setting."""
+
+NIGHT_SEEDS = 3
+"""Seeds of a study at night scale, unless it has fewer: a seed may take an hour."""
+
+# ---------------------------------------------------------------- claims
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One checkable statement; the fields are described at the top of claims.yaml."""
+
+    id: str
+    theme: str
+    topic: str
+    paper: str
+    source: str
+    exact: bool
+    statement: str
+    published: dict[str, Any] = field(default_factory=dict)
+    reported: Any
+    cost_paper_scale: str
+    rule: Rule | None = None
+    no_null: str = ""
+    note: str = ""
+    change: str = ""
+    absent: str = ""
+    errata: tuple[str, ...] = ()
+
+    @property
+    def reported_text(self) -> str:
+        """What the paper reports, on one line."""
+        if isinstance(self.reported, dict):
+            return "; ".join(f"{name}: {value}" for name, value in self.reported.items())
+        return str(self.reported)
+
+
+@cache
+def claims() -> dict[str, Claim]:
+    """Every claim by its id, in the order of claims.yaml."""
+    import yaml  # imported when needed: the command line starts without it
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = Path(__file__).with_name("claims.yaml").read_text(encoding="utf-8")
+    return {row["id"]: _claim(row) for row in yaml.load(text, Loader=loader)["claims"]}
+
+
+def _claim(row: dict[str | None, Any]) -> Claim:
+    """A claim from its entry; its rule is read at once, so that no damaged text waits for its study."""
+    row = {
+        "null" if key is None else key: value for key, value in row.items()
+    }  # YAML reads the word as no value
+    parts = {name: row.pop(name) for name in ("effect", "weaker", "null", "requires") if name in row}
+    return Claim(**{**row, "rule": Rule(**parts) if parts else None, "errata": tuple(row.get("errata", ()))})
+
+
+def select(what: str) -> list[Claim]:
+    """Claims named by an id, a theme, the beginning of ids ("linear.") or "all".
+
+    Examples
+    --------
+    >>> len(select("all")) == len(claims()), [c.id for c in select("profile.invariance")]
+    (True, ['profile.invariance'])
+    """
+    listed = list(claims().values())
+    if what == "all":
+        return listed
+    matching = [c for c in listed if what in (c.id, c.theme)] or [c for c in listed if c.id.startswith(what)]
+    if not matching:
+        known = [*THEMES, *(c.id for c in listed), "all"]
+        raise unknown_name("claim or theme", what, known, hint="`reproduce list` shows all of them.")
+    return matching
+
+
+# ---------------------------------------------------------------- studies
+
+
+class Study:
+    """One experiment, run once per seed. It measures and judges nothing.
+
+    A subclass opens its docstring with the question, and declares a frozen dataclass `Config` with a `seed`, a config
+    for each scale it can run at, and :meth:`run`. Everything else is inherited.
+    """
+
+    Config: ClassVar[type]
+    scales: ClassVar[dict[str, Any]]
+    n_seeds: ClassVar[int] = 5
+    """Seeds that judge a claim at desk scale; exact studies need one."""
+
+    stated: ClassVar[Mapping[str, Any]] = {}
+    """Settings that the config does not hold, by the keys of `published` in claims.yaml."""
+
+    unit: ClassVar[str] = ""
+    """What the vertical axis of the inherited figure says."""
+
+    name: ClassVar[str]
+    theme: ClassVar[str]
+    claims: ClassVar[tuple[str, ...]]
+    """Identifiers of the claims that its measurements judge."""
+
+    @classmethod
+    def run(cls, cfg: Any) -> Measured:
+        """Measure everything for the one seed ``cfg.seed``."""
+        raise NotImplementedError
+
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw the evidence: by default every number that the rules speak of, with its interval."""
+        own, nulls = cls.spoken_of(evidence)
+        return overview(evidence, own, nulls, title=cls.question(), unit=cls.unit)
+
+    @classmethod
+    def spoken_of(cls, evidence: Evidence) -> tuple[list[str], list[str]]:
+        """Measurements that the rules of its claims name, and those that only their nulls name."""
+        pairs = [rule.spoken_of(evidence) for id in cls.claims if (rule := claims()[id].rule)]
+        own = dict.fromkeys(name for names, _ in pairs for name in names)
+        nulls = dict.fromkeys(name for _, names in pairs for name in names if name not in own)
+        return list(own), list(nulls)
+
+    @classmethod
+    def question(cls) -> str:
+        """The first line of the docstring."""
+        return inspect.cleandoc(cls.__doc__ or "").splitlines()[0]
+
+    @classmethod
+    def config(cls, scale: str, *, seed: int | None = None) -> Any:
+        """Settings of a scale, with another seed if wanted; night falls back on desk."""
+        if scale not in SCALES:
+            raise unknown_name("scale", scale, SCALES)
+        cfg = cls.scales[scale if scale in cls.scales else "desk"]
+        return cfg if seed is None else dataclasses.replace(cfg, seed=seed)
+
+    @classmethod
+    def seeds(cls, scale: str, *, first: int | None = None, count: int | None = None) -> tuple[int, ...]:
+        """Seeds to run at a scale: one at smoke, three at night, `n_seeds` at the desk, unless `count` is given."""
+        start = cls.config(scale).seed if first is None else first
+        usual = {"smoke": 1, "night": min(NIGHT_SEEDS, cls.n_seeds)}
+        return tuple(range(start, start + (count or usual.get(scale, cls.n_seeds))))
+
+
+S = TypeVar("S", bound=type[Study])
+
+_STUDIES: Registry[type[Study]] = Registry("study")
+
+
+@cache
+def studies() -> Registry[type[Study]]:
+    """Every study by its theme and name. It registers itself when its file is imported: dropping one in is enough."""
+    folder = importlib.import_module("reproduce.studies")
+    for file in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
+        importlib.import_module(file.name)
+    return _STUDIES
+
+
+def study(*ids: str) -> Callable[[S], S]:
+    """Register a study for the claims it measures, under its theme and the words of its class name."""
+
+    def register(cls: S) -> S:
+        cls.theme = cls.__module__.split(".")[-2]
+        cls.name = f"{cls.theme}/{re.sub(r'(?<!^)(?=[A-Z])', '_', cls.__name__).lower()}"
+        cls.claims = ids
+        known = claims()
+        for id in ids:
+            assert id in known, f"{cls.name}: {id} is not in claims.yaml"
+            assert known[id].theme == cls.theme, f"{cls.name}: {id} belongs to another theme"
+        assert {"smoke", "desk"} <= set(cls.scales) <= set(SCALES), (
+            f"{cls.name}: give configs for smoke and desk"
+        )
+        assert cls.question().endswith("?"), f"{cls.name}: the docstring must open with a question"
+        if all(known[id].exact for id in ids) and "n_seeds" not in vars(cls):
+            cls.n_seeds = 1
+        return _STUDIES.add(cls.name, cls)
+
+    return register
+
+
+def study_of(claim_id: str) -> type[Study] | None:
+    """Return the study that measures for a claim, if there is one."""
+    listed = studies()
+    return next((listed[name] for name in listed if claim_id in listed[name].claims), None)
+
+
+# ---------------------------------------------------------------- the inherited figure
+
+WIDEST = 1e3  # intervals of a single seed are infinite; figures leave them out
+
+
+def overview(
+    evidence: Evidence, names: Sequence[str], nulls: Sequence[str], *, title: str, unit: str = ""
+) -> Figure:
+    """Draw every number with its interval, one column each, those of the null apart.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        Measurements over seeds.
+    names, nulls : sequence of str
+        Which of them, and which belong to the null.
+    title : str
+        Of the figure.
+    unit : str, optional
+        What the vertical axis says.
+    """
+    own, control = evidence.estimates(names), evidence.estimates(nulls)
+    series = []
+    if own:
+        rows = [*own.values(), *[None] * len(control)]
+        series.append(_dots("measured, with 95 % interval", rows, role="trained"))
+    if control:
+        rows = [*[None] * len(own), *control.values()]
+        series.append(_dots("null, with 95 % interval", rows, role="null"))
+    return dots(
+        [*own, *control],
+        series,
+        title=title,
+        alt=f"{title} Measured numbers with their intervals.",
+        y=unit or "value",
+    )
+
+
+def _dots(name: str, estimates: Sequence[Estimate | None], *, role: str) -> Dots:
+    nan = float("nan")
+    rows = [
+        (nan, nan, nan)
+        if e is None
+        else (e.mean, *((e.low, e.high) if e.high - e.low < WIDEST else (e.mean, e.mean)))
+        for e in estimates
+    ]
+    middle, low, high = (tuple(column) for column in zip(*rows, strict=True))
+    return Dots(name=name, middle=middle, low=low, high=high, role=role)
+
+
+# ---------------------------------------------------------------- departures
+
+PUBLISHED_AS = {
+    "dataset": "data",
+    "n_images": "n",
+    "lr": "rate",
+    "model": "architecture",
+    "batch_size": "batch",
+    "initialiser": "initialisation",
+    "kernel": "filter_size",
+}
+"""What `published` calls a setting that configs call otherwise."""
+
+
+SAID_OF_THE_PAPER = ("where", "remarks", "unclear", "paper", "authors", "year", "arxiv")
+"""Keys of `published` that are no settings."""
+
+
+def departures(claim: Claim, study: type[Study], scale: str) -> dict[str, str]:
+    """Say, for each published setting, what a scale has instead; what the study does not state is one too."""
+    told = {**study.stated}
+    for name, value in flat(dataclasses.asdict(study.config(scale))).items():
+        own = name.rpartition(".")[2]
+        told.setdefault(PUBLISHED_AS.get(own, own), value)
+    told["seeds"] = len(study.seeds(scale))
+    found = {}
+    for key, value in claim.published.items():
+        if key in SAID_OF_THE_PAPER or value in ("not given", "not read"):
+            continue
+        is_unclear = key in claim.published.get("unclear", ()) and isinstance(value, list)
+        readings = [_said(reading) for reading in (value if is_unclear else [value])]
+        here = _said(told[key]) if key in told else "not stated"
+        if here not in readings:
+            found[key] = f"{here} instead of {' or '.join(readings)}"
+    return found
+
+
+def _said(value: Any) -> str:
+    """A setting in words: tuples are lists, and a list of one is its item."""
+    plain = json.loads(json.dumps(value, default=str))
+    items = plain if isinstance(plain, list) else [plain]
+    return ", ".join(f"{item:g}" if type(item) in (int, float) else str(item) for item in items)
+
+
+def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by dotted name; the seed is none."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{name}.")
+        elif name != "seed":
+            found[prefix + name] = value
+    return found

@@ -1,0 +1,501 @@
+"""What readers see: the ledger, the atlas of every figure and table, and summaries."""
+
+import base64
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.store.runs import Store
+from firstlight.pages.page import Panel, render_with, write_html
+from reproduce.catalogue import THEMES, Claim, claims, flat, studies, study_of
+from reproduce.entries import SUMMARIES, Entry, counts, figure_file, is_beyond, read_entries, versions
+from reproduce.judge import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, PARTLY, REPRODUCED
+from reproduce.run import entry_not_run, study_figures
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+# ---------------------------------------------------------------- the ledger
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyBlock:
+    """One study with the claims it judges.
+
+    Parameters
+    ----------
+    name, question : str
+        Of the study; empty for claims without one.
+    entries : tuple of Entry
+        Lines of the ledger.
+    panel : Panel or None
+        Its figure, if its runs are at hand.
+    facts : dict of str to str
+        Cost, settings, commit.
+    """
+
+    name: str
+    question: str
+    entries: tuple[Entry, ...]
+    panel: Panel | None
+    facts: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThemeBlock:
+    """One theme with its studies."""
+
+    name: str
+    studies: tuple[StudyBlock, ...]
+
+    @property
+    def title(self) -> str:
+        """The name as words."""
+        return self.name.replace("_", " ").capitalize()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of claims of each verdict."""
+        return counts(entry for study in self.studies for entry in study.entries)
+
+
+def ledger_blocks(entries: Sequence[Entry], *, store: Store | None = None) -> tuple[ThemeBlock, ...]:
+    """Order the lines of a ledger by theme and study, with the figures whose runs `store` holds."""
+    figures = study_figures(entries, store) if store else {}
+    panels = {name: Panel(figure=figure, shows="") for name, figure in figures.items()}
+    return tuple(
+        ThemeBlock(
+            name=theme,
+            studies=tuple(
+                _study(name, [e for e in entries if (e.theme, e.study) == (theme, name)], panels)
+                for name in _studies(entries, theme)
+            ),
+        )
+        for theme in THEMES
+        if any(entry.theme == theme for entry in entries)
+    )
+
+
+def render_ledger(entries: Sequence[Entry], *, store: Store | None = None, static: bool = False) -> str:
+    """Return the ledger as HTML.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        Judged claims.
+    store : Store, optional
+        Where the runs behind them are kept; figures of others are left out.
+    static : bool, default False
+        Without any script, and therefore without the filter.
+    """
+    if not entries:
+        raise InvalidInput("There is no claim to show.")
+    themes = ledger_blocks(entries, store=store)
+    panels = [study.panel for theme in themes for study in theme.studies if study.panel]
+    totals = counts(entries)
+    return render_with(
+        "ledger.html",
+        folder=TEMPLATES,
+        panels=panels,
+        static=static,
+        themes=themes,
+        summaries=[name for name in SUMMARIES if totals.get(name)],
+        counts=totals,
+        n_claims=len(entries),
+        versions=versions(entries),
+        scales=sorted({entry.scale for entry in entries}),
+        numbers=estimates_text,
+    )
+
+
+def write_ledger(
+    entries: Sequence[Entry], path: Path, *, store: Store | None = None, static: bool = False
+) -> Path:
+    """Write the ledger page, whole or not at all."""
+    return write_html(render_ledger(entries, store=store, static=static), path)
+
+
+def recorded_entries(folder: Path, *, scale: str = "desk") -> list[Entry]:
+    """Lines of all ledger files of a scale; claims that are in none of them count as not run."""
+    known = {e.claim: e for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json")}
+    if not known:
+        raise InvalidInput(
+            f"No {scale} ledger in {folder}. `reproduce run all --scale {scale} --record {folder}` writes one."
+        )
+    return [
+        known.get(claim.id) or entry_not_run(claim, scale=scale, reason="not in this ledger")
+        for claim in claims().values()
+    ]
+
+
+def _studies(entries: Sequence[Entry], theme: str) -> list[str]:
+    """Names of the studies of a theme in the order of the claims, claims without one last."""
+    names = dict.fromkeys(entry.study for entry in entries if entry.theme == theme)
+    return sorted(names, key=lambda name: not name)
+
+
+def _study(name: str, entries: list[Entry], panels: Mapping[str, Panel]) -> StudyBlock:
+    question = studies()[name].question() if name in studies() else "Claims without a study"
+    first = next((entry for entry in entries if entry.runs), entries[0])
+    return StudyBlock(
+        name=name,
+        question=question,
+        entries=tuple(entries),
+        panel=panels.get(name),
+        facts=_facts(first) if first.runs else {},
+    )
+
+
+def _facts(entry: Entry) -> dict[str, str]:
+    return {
+        "Scale": entry.scale,
+        "Seeds": ", ".join(str(seed) for seed in entry.seeds),
+        "Cost": f"{entry.cpu_seconds:.1f} CPU seconds",
+        "Recorded": f"{entry.date}, firstlight {entry.version}, commit {entry.commit}",
+        "Runs": ", ".join(entry.runs),
+        "Differs from the published setting in": _settings(entry.departures) or "nothing",
+        "Settings": _settings(entry.settings),
+        "Environment": _settings(entry.environment),
+    }
+
+
+def estimates_text(estimates: Mapping[str, Mapping[str, Any]]) -> str:
+    """Means with their intervals in one line.
+
+    Examples
+    --------
+    >>> estimates_text({"gap": {"mean": 0.5, "interval": [0.4, 0.6], "seeds": [0.4, 0.6]}})
+    'gap 0.5 [0.4, 0.6]'
+    >>> estimates_text({"error": {"mean": 1e-12, "interval": ["-inf", "inf"], "seeds": [1e-12]}})
+    'error 1e-12'
+    """
+    return ", ".join(f"{name} {estimate_text(row)}" for name, row in estimates.items())
+
+
+def estimate_text(estimate: Mapping[str, Any]) -> str:
+    """One mean with its interval, which a single seed does not have."""
+    low, high = estimate["interval"]
+    return f"{estimate['mean']}" if isinstance(low, str) else f"{estimate['mean']} [{low}, {high}]"
+
+
+def _settings(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+# ---------------------------------------------------------------- summaries
+
+
+def summary_table(entries: Sequence[Entry]) -> str:
+    """Return a Markdown table of both answers by theme; only verdicts that occur have a column.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        All lines of a ledger.
+    """
+    tallies = {theme: counts(e for e in entries if e.theme == theme) for theme in THEMES}
+    tallies["all"] = counts(entries)
+    used = [name for name in SUMMARIES if tallies["all"].get(name)]
+    rows = [["theme", *used], ["---"] * (1 + len(used))]
+    for theme, tally in tallies.items():
+        rows.append([theme.replace("_", " "), *(str(tally.get(name, "")) for name in used)])
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+LEADS = {
+    f"{REPRODUCED}, explained by the null": "The effect appears, but its null gives as much",
+    PARTLY: "Only a part of the statement holds",
+    NOT_REPRODUCED: "Not reproduced",
+    INCONCLUSIVE: "Not decided by the seeds that ran",
+    NOT_RUN: "Not run",
+}
+"""How a group of claims that do not plainly hold is introduced, in the order in which they are told."""
+
+
+def readings(claims: Sequence[Claim], entries: Mapping[str, Entry]) -> dict[str, list[str]]:
+    """Tell for each topic how many claims hold, and name all that do not.
+
+    Parameters
+    ----------
+    claims : sequence of Claim
+        Of a theme, in the order of claims.yaml.
+    entries : mapping of str to Entry
+        Of the ledger, by claim; a claim that is missing counts as not run.
+
+    Returns
+    -------
+    dict of str to list of str
+        Sentences in Markdown by topic. The first counts, the others name claims.
+    """
+    told: dict[str, list[str]] = {}
+    for topic in dict.fromkeys(claim.topic for claim in claims):
+        own = [claim for claim in claims if claim.topic == topic]
+        groups: dict[str, list[Claim]] = {}
+        for claim in own:
+            groups.setdefault(_group(entries.get(claim.id)), []).append(claim)
+        holding = len(groups.get(REPRODUCED, ()))
+        told[topic] = [
+            f"{holding} of {len(own)} claims hold beyond their null, or exactly.",
+            *(f"{lead}: {_named(groups[group])}" for group, lead in LEADS.items() if group in groups),
+        ]
+    return told
+
+
+def _group(entry: Entry | None) -> str:
+    if entry is None:
+        return NOT_RUN
+    if entry.verdict == REPRODUCED and not is_beyond(entry):
+        return f"{REPRODUCED}, explained by the null"
+    return entry.verdict
+
+
+def _named(claims: Sequence[Claim]) -> str:
+    return " ".join(f"{claim.statement.rstrip('.')} (`{claim.id}`)." for claim in claims)
+
+
+# ---------------------------------------------------------------- one claim at two scales
+
+MOST = 6
+"""Settings that are named; the others are counted."""
+
+
+def contradiction(desk: Entry, night: Entry) -> str:
+    """Why two scales answer differently, from what is recorded; empty if they agree or one did not run.
+
+    The settings that changed between them, the number of seeds, and the condition that decided, where it is another.
+    """
+    if desk.summary == night.summary or NOT_RUN in (desk.verdict, night.verdict):
+        return ""
+    changed = _changed(flat(desk.settings), flat(night.settings))
+    named = [f"{name} {here} → {there}" for name, (here, there) in list(changed.items())[:MOST]]
+    if len(changed) > MOST:
+        named.append(f"{len(changed) - MOST} more settings")
+    words = [f"At night: {night.summary}; at the desk: {desk.summary}."]
+    words += [f"What changed: {', '.join(named)}."] if named else []
+    if len(desk.seeds) != len(night.seeds):
+        words.append(f"The night has {_seeds(night)}, the desk {_seeds(desk)}.")
+    if desk.applied != night.applied:
+        words.append(f"It decided: {night.applied}; at the desk: {desk.applied}.")
+    return " ".join(words)
+
+
+def _seeds(entry: Entry) -> str:
+    return f"{len(entry.seeds)} {'seed' if len(entry.seeds) == 1 else 'seeds'}"
+
+
+def _changed(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Settings with different values, as (here, there)."""
+    names = [name for name in {**here, **there} if name != "seed"]
+    pairs = {name: (here.get(name, "-"), there.get(name, "-")) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+# ---------------------------------------------------------------- the atlas
+
+PAPERS = {
+    "FirstLayer": (18, 4),
+    "PCBias": (16, 1),
+    "CNFA": (12, 0),
+    "IdentityCrisis": (43, 1),
+    "Linearized": (7, 2),
+    "Since": (0, 0),
+}
+"""Numbers of figures and of tables of each paper."""
+
+UNKNOWN = (
+    "our notes on the paper give neither its axes nor a statement, so there is nothing to redraw or check"
+)
+NOT_DRAWN: dict[tuple[str, str], str] = {
+    (paper, f"Figure {number}"): UNKNOWN
+    for paper, numbers in {
+        "FirstLayer": (1, 16),
+        "PCBias": (14, 15, 16),
+        "IdentityCrisis": (16, 17, 18, 29, 30),
+    }.items()
+    for number in numbers
+}
+"""Why a figure without a claim is not redrawn."""
+
+PLACE = re.compile(
+    r"\b(Figs?\.|Figures?|Tables?)\s*((?:\d+[a-zA-Z]?(?:\s*-\s*[A-Za-z\d]+)?(?:,\s*|\s+and\s+)?)+)"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plate:
+    """One figure or table of a paper.
+
+    Parameters
+    ----------
+    paper, name : str
+        Such as "PCBias" and "Figure 7".
+    claims : tuple of Claim
+        What the paper states in it, as far as it can be checked.
+    reason : str
+        Why it is not redrawn, if it has no claims.
+    """
+
+    paper: str
+    name: str
+    claims: tuple[Claim, ...]
+    reason: str = ""
+
+
+def plates() -> list[Plate]:
+    """Figures and tables of all papers, in order; then, for each paper, the claims of its text."""
+    by_place: dict[tuple[str, str], list[Claim]] = {}
+    for claim in claims().values():
+        for name in places(claim.source) or ["Text"]:
+            by_place.setdefault((claim.paper, name), []).append(claim)
+    listed = []
+    for paper, (n_figures, n_tables) in PAPERS.items():
+        names = [f"Figure {i}" for i in range(1, n_figures + 1)] + [
+            f"Table {i}" for i in range(1, n_tables + 1)
+        ]
+        for name in [*names, "Text"]:
+            named = tuple(by_place.get((paper, name), ()))
+            reason = (
+                "" if named else NOT_DRAWN.get((paper, name), "the text of the paper has no further claim")
+            )
+            listed.append(Plate(paper=paper, name=name, claims=named, reason=reason))
+    return listed
+
+
+def places(source: str) -> list[str]:
+    """Figures and tables that the source of a claim names.
+
+    Examples
+    --------
+    >>> places("Figs. 3A, 11, 12A"), places("Table 1 and Fig. 2a-c"), places("Figs. 33-35"), places("Theorem 1")
+    (['Figure 3', 'Figure 11', 'Figure 12'], ['Table 1', 'Figure 2'], ['Figure 33', 'Figure 34', 'Figure 35'], [])
+    """
+    named: dict[str, None] = {}
+    for kind, numbers in PLACE.findall(source):
+        word = "Table" if kind.startswith("Table") else "Figure"
+        for item in re.findall(r"(\d+)[a-zA-Z]?(?:\s*-\s*(\d+))?", numbers):
+            first, last = int(item[0]), int(item[1] or item[0])
+            named |= {f"{word} {number}": None for number in range(first, last + 1)}
+    return list(named)
+
+
+SHOWN = ("desk", "night")
+"""Ledgers to read; what they say of a claim is shown side by side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redrawn:
+    """A figure of a study that stands for a plate.
+
+    Parameters
+    ----------
+    study, scale : str
+        Its name, and the scale at which it ran.
+    address : str
+        The SVG as a `data:` address: shown as an image, so that nothing in it can run.
+    """
+
+    study: str
+    scale: str
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimBlock:
+    """A claim at every scale that was recorded, the smallest first; one entry says why, if there is none.
+
+    Parameters
+    ----------
+    entries : tuple of Entry
+        Of one claim.
+    contradiction : str
+        What was different, where the scales do not agree.
+    """
+
+    entries: tuple[Entry, ...]
+    contradiction: str
+
+    @property
+    def first(self) -> Entry:
+        """The entry that is counted."""
+        return self.entries[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlateBlock:
+    """A plate with its claims, verdicts, figures, and the command that makes them."""
+
+    plate: Plate
+    claims: tuple[ClaimBlock, ...]
+    figures: tuple[Redrawn, ...]
+    command: str
+
+
+def atlas_blocks(folder: Path) -> dict[str, list[PlateBlock]]:
+    """Plates of every paper, with what the ledger in `folder` holds about them."""
+    recorded: dict[str, list[Entry]] = {}
+    for scale in SHOWN:
+        for theme in THEMES:
+            for entry in read_entries(folder / scale / f"{theme}.json"):
+                if entry.runs:
+                    recorded.setdefault(entry.claim, []).append(entry)
+    blocks: dict[str, list[PlateBlock]] = {paper: [] for paper in PAPERS}
+    for plate in plates():
+        if plate.claims or plate.name != "Text":
+            blocks[plate.paper].append(_block(plate, recorded, folder))
+    return blocks
+
+
+def write_atlas(folder: Path, path: Path) -> Path:
+    """Write the atlas as one page without scripts, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the ledger.
+    path : Path
+        Page to write.
+    """
+    blocks = atlas_blocks(folder)
+    drawn = sum(bool(block.plate.claims) for rows in blocks.values() for block in rows)
+    html = render_with(
+        "atlas.html",
+        folder=TEMPLATES,
+        panels=[],
+        static=True,
+        papers=blocks,
+        n_plates=sum(len(rows) for rows in blocks.values()),
+        n_drawn=drawn,
+        versions=versions(entry for rows in blocks.values() for entry in _unique(rows)),
+        tallies={paper: counts(_unique(rows)) for paper, rows in blocks.items()},
+        numbers=estimates_text,
+    )
+    return write_html(html, path)
+
+
+def _unique(rows: list[PlateBlock]) -> list[Entry]:
+    """Each claim once, though several figures may show it."""
+    return list({claim.first.claim: claim.first for block in rows for claim in block.claims}.values())
+
+
+def _block(plate: Plate, recorded: Mapping[str, list[Entry]], folder: Path) -> PlateBlock:
+    claims = tuple(
+        _claim(recorded.get(claim.id) or [entry_not_run(claim, scale="desk")]) for claim in plate.claims
+    )
+    shown = {(e.study, e.scale): None for claim in claims for e in claim.entries if e.study}
+    figures = []
+    for study, scale in shown:
+        path = figure_file(folder, scale, study)
+        if path.exists():
+            encoded = base64.b64encode(path.read_bytes()).decode()
+            address = f"data:image/svg+xml;base64,{encoded}"
+            figures.append(Redrawn(study=study, scale=scale, address=address))
+    ids = [claim.id for claim in plate.claims if study_of(claim.id)]
+    command = " && ".join(f"reproduce run {id} --scale desk" for id in ids)
+    return PlateBlock(plate=plate, claims=claims, figures=tuple(figures), command=command)
+
+
+def _claim(entries: list[Entry]) -> ClaimBlock:
+    words = contradiction(entries[0], entries[-1]) if len(entries) > 1 else ""
+    return ClaimBlock(entries=tuple(entries), contradiction=words)

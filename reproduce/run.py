@@ -1,0 +1,266 @@
+"""Run the studies behind claims, once per seed, and judge."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from firstlight._internal.devices import DeviceLike, on_given_device
+from firstlight._internal.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem, unknown_name
+from firstlight._internal.executor import keeping
+from firstlight._internal.store.runs import Run, RunSpec, Store
+from firstlight.pages.figures.figure import Figure
+from firstlight.training.checkpoint import load_checkpoint, save_checkpoint
+from reproduce.catalogue import SCALES, Claim, Study, departures, select, studies, study_of
+from reproduce.entries import Entry, printable
+from reproduce.evidence import Evidence
+from reproduce.judge import INCONCLUSIVE, NOT_RUN, judge
+
+Listener = Callable[[str, int, int], None]
+MOST_SEEDS = 30
+"""Where adding seeds ends even if the budget has not: an interval shrinks no further than its root."""
+
+
+NO_NIGHT = "it has no night settings; `--scale desk` is what two cores give"
+
+
+class KeptOutcomes:
+    """A folder of finished tasks; what cannot be written as numbers and words is done again.
+
+    Parameters
+    ----------
+    folder : Path
+        Scratch folder of one run, whose name covers its settings.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, key: str) -> tuple[Any, float] | None:
+        """The outcome kept under a key and the CPU seconds it cost, or None."""
+        kept = load_checkpoint(self._file(key))
+        return None if kept is None else (kept["outcome"], kept["cpu_seconds"])
+
+    def put(self, key: str, outcome: Any, seconds: float) -> None:
+        """Write an outcome, whole or not at all; one that is not made of results, tensors and words is left."""
+        try:
+            save_checkpoint(self._file(key), {"outcome": outcome, "cpu_seconds": seconds})
+        except TypeError:
+            return
+
+    def _file(self, key: str) -> Path:
+        return self.folder / f"{key}.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """What came of one study.
+
+    Parameters
+    ----------
+    runs : dict of int to Run
+        Finished runs by seed.
+    problem : str
+        Why there is none, if so.
+    """
+
+    runs: dict[int, Run]
+    problem: str = ""
+
+    @property
+    def evidence(self) -> Evidence:
+        """Measurements over the seeds."""
+        return Evidence.of({seed: run.result for seed, run in self.runs.items()})
+
+
+def run_study(study: type[Study], *, scale: str, store: Store, seed: int | None = None) -> Run:
+    """Fetch or do one study for one seed. Its name covers its settings and the version of firstlight.
+
+    At night the tasks of a study are kept as they finish, so that a run that was killed goes on with the
+    next of them.
+    """
+    cfg = study.config(scale, seed=seed)
+
+    def compute(scratch: Path) -> dict[str, Any]:
+        with keeping(KeptOutcomes(scratch)) if scale == "night" else nullcontext():
+            return dict(study.run(cfg))
+
+    spec = RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(cfg))
+    return store.fetch_or_run(spec, compute)
+
+
+def run_seeds(
+    study: type[Study],
+    seeds: Iterable[int],
+    *,
+    scale: str,
+    store: Store,
+) -> Finished:
+    """Run a study for several seeds; data that cannot be had, or a divergence, ends it with the reason."""
+    runs: dict[int, Run] = {}
+    for seed in seeds:
+        try:
+            runs[seed] = run_study(study, scale=scale, store=store, seed=seed)
+        except (DataUnavailable, Diverged) as problem:
+            return Finished(runs={}, problem=f"seed {seed}: {problem}")
+    return Finished(runs=runs)
+
+
+@on_given_device
+def reproduce(
+    what: str,
+    *,
+    scale: str = "smoke",
+    store: Store | None = None,
+    seed: int | None = None,
+    n_seeds: int | None = None,
+    budget: float = 0.0,
+    listen: Listener = lambda name, index, total: None,
+    device: DeviceLike | None = None,
+) -> list[Entry]:
+    """Judge every claim that `what` names.
+
+    Parameters
+    ----------
+    what : str
+        A claim, a theme, the beginning of claim ids, or "all".
+    scale : str, default 'smoke'
+        "smoke", "desk" or "night".
+    store : Store, optional
+        Where finished runs are kept; none is done twice.
+    seed : int, optional
+        First seed of every study, instead of its own.
+    n_seeds : int, optional
+        Number of seeds, instead of each study's own.
+    budget : float, default 0.0
+        Seconds to spend on further seeds for claims that are inconclusive.
+    listen : callable
+        Told the name, index and number of studies before each of them starts.
+    device : str or torch.device, optional
+        Where to compute: "auto", "cpu", "cuda" or "mps"; by default as ``firstlight.computing_on`` says, else
+        on the CPU.
+
+    Notes
+    -----
+    At night scale only studies with settings for it run: the others are the same at desk scale.
+    """
+    store = store or Store()
+    claims = select(what)
+    studies = studies_of(what, scale=scale)
+    finished: dict[str, Finished] = {}
+    for index, (name, study) in enumerate(studies.items()):
+        listen(name, index, len(studies))
+        seeds = study.seeds(scale, first=seed, count=n_seeds)
+        finished[name] = run_seeds(study, seeds, scale=scale, store=store)
+    ends = time.monotonic() + budget
+    for name, study in studies.items():
+        finished[name] = _until_decided(study, finished[name], claims, scale=scale, store=store, ends=ends)
+    return [_entry(claim, finished, scale) for claim in claims]
+
+
+def studies_of(what: str, *, scale: str) -> dict[str, type[Study]]:
+    """Studies that judge what `what` names, by name; at night scale only those with settings for it."""
+    if scale not in SCALES:
+        raise unknown_name("scale", scale, SCALES)
+    named = {s.name: s for claim in select(what) if (s := study_of(claim.id))}
+    return {name: s for name, s in named.items() if scale != "night" or scale in s.scales}
+
+
+def _until_decided(
+    study: type[Study], done: Finished, claims: list[Claim], *, scale: str, store: Store, ends: float
+) -> Finished:
+    """Add seeds while a claim is inconclusive and there is time."""
+    rules = [(claim.rule, claim.exact) for claim in claims if claim.rule and claim.id in study.claims]
+    while done.runs and len(done.runs) < MOST_SEEDS and time.monotonic() < ends:
+        evidence = done.evidence
+        if INCONCLUSIVE not in {judge(rule, evidence, exact=exact).verdict for rule, exact in rules}:
+            break
+        done = run_seeds(study, [*done.runs, max(done.runs) + 1], scale=scale, store=store)
+    return done
+
+
+# ---------------------------------------------------------------- lines of the ledger
+
+
+def entry_of(
+    claim: Claim, study: type[Study], runs: Mapping[int, Run], evidence: Evidence, *, scale: str
+) -> Entry:
+    """Judge one claim from the runs of its study. At smoke scale only exact claims are judged."""
+    assert claim.rule is not None, f"{claim.id} has a study, but no rule"
+    judgement = judge(claim.rule, evidence, exact=claim.exact)
+    measured, null = (evidence.estimates(names) for names in claim.rule.spoken_of(evidence))
+    verdict, null_verdict, reason = judgement.verdict, judgement.null_verdict, judgement.reason
+    if strange := [name for name, e in {**measured, **null}.items() if not math.isfinite(e.mean)]:
+        verdict, null_verdict, reason = NOT_RUN, "", f"not a finite number: {', '.join(strange)}"
+    elif scale == "smoke" and not claim.exact:
+        verdict, null_verdict, reason = NOT_RUN, "", "smoke scale only shows that the study runs"
+    run = next(iter(runs.values()))
+    return Entry(
+        **_said(claim, scale),
+        verdict=verdict,
+        null_verdict=null_verdict,
+        null_reason=claim.no_null,
+        departures=departures(claim, study, scale),
+        applied=judgement.applied,
+        reason=reason,
+        measured={name: printable(e) for name, e in measured.items()},
+        null={name: printable(e) for name, e in null.items()},
+        study=study.name,
+        settings=run.spec.config,
+        seeds=list(evidence.seeds),
+        runs=[one.id for one in runs.values()],
+        version=run.spec.version,
+        commit=run.commit,
+        date=max(one.finished for one in runs.values())[:10],
+        environment=run.environment,
+        cpu_seconds=round(sum(one.cpu_seconds for one in runs.values()), 1),
+    )
+
+
+def entry_not_run(claim: Claim, *, scale: str, reason: str = "not recorded yet") -> Entry:
+    """Return the line of a claim without a result; a claim that no study can serve has its own reason."""
+    study = study_of(claim.id)
+    words = f"{claim.absent or reason} (cost at paper scale: {claim.cost_paper_scale})"
+    return Entry(**_said(claim, scale), verdict=NOT_RUN, reason=words, study=study.name if study else "")
+
+
+def _said(claim: Claim, scale: str) -> dict[str, Any]:
+    return {
+        "claim": claim.id,
+        "theme": claim.theme,
+        "statement": claim.statement,
+        "exact": claim.exact,
+        "reported": claim.reported_text,
+        "scale": scale,
+        "rule": claim.rule.words if claim.rule else {},
+        "note": claim.note,
+        "change": claim.change,
+    }
+
+
+def _entry(claim: Claim, finished: dict[str, Finished], scale: str) -> Entry:
+    study: Any = study_of(claim.id)
+    if study is None or study.name not in finished:
+        return entry_not_run(claim, scale=scale, reason=NO_NIGHT)
+    done = finished[study.name]
+    if done.problem:
+        return entry_not_run(claim, scale=scale, reason=done.problem)
+    return entry_of(claim, study, done.runs, done.evidence, scale=scale)
+
+
+def study_figures(entries: Iterable[Entry], store: Store) -> dict[str, Figure]:
+    """Draw the figures of all studies whose runs are at hand; runs stored elsewhere are left out."""
+    figures: dict[str, Figure] = {}
+    for entry in entries:
+        if entry.study not in studies() or not entry.runs or entry.study in figures:
+            continue
+        try:
+            runs = {seed: store.load(id) for seed, id in zip(entry.seeds, entry.runs, strict=True)}
+        except (StoreProblem, InvalidInput):
+            continue
+        figures[entry.study] = studies()[entry.study].figure(Finished(runs=runs).evidence)
+    return figures

@@ -1,0 +1,1 @@
+"""One folder a theme: each file measures for a few claims."""
