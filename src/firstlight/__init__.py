@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from firstlight.core.devices import computing_on
     from firstlight.data import ImageData, load
     from firstlight.insights import Inspection, compare, explain_profile, inspect, regime, watch
-    from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
+    from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_gradients
     from firstlight.measures.first_layer import profile
     from firstlight.measures.linearized import ntk_gram
     from firstlight.models import build, linearize, load_model, load_weights
@@ -34,7 +34,7 @@ __all__ = [
     "load_network",
     "load_weights",
     "ntk_gram",
-    "patch_agop",
+    "patch_gradients",
     "profile",
     "regime",
     "watch",
@@ -55,7 +55,7 @@ _WHERE = {
     "ansatz": "measures.feature_ansatz",
     "feature_matrix": "measures.feature_ansatz",
     "ntk_gram": "measures.linearized",
-    "patch_agop": "measures.feature_ansatz",
+    "patch_gradients": "measures.feature_ansatz",
     "profile": "measures.first_layer",
     "build": "models",
     "linearize": "models",

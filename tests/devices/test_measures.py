@@ -22,7 +22,7 @@ from firstlight.insights.label_check import check_labels
 from firstlight.kernels import ConvKernel, gram, kernel_agop
 from firstlight.kernels.tensors import accelerator, uses_tensors
 from firstlight.measures import identity, learning_order, linearized, since
-from firstlight.measures.feature_ansatz import ansatz, patch_agop
+from firstlight.measures.feature_ansatz import ansatz, patch_gradients
 from firstlight.measures.first_layer import patch_basis, profile
 from firstlight.measures.identity import stages
 from firstlight.models import build
@@ -77,7 +77,7 @@ def _watched(m: nn.Module, data: ImageData) -> list[dict[str, float]]:
 
 
 MEASURES = {
-    "patch_agop": lambda m, b, data: patch_agop(m, data.x, show=False),
+    "patch_gradients": lambda m, b, data: patch_gradients(m, data.x, show=False),
     "ansatz": lambda m, b, data: ansatz(m, data.x, initial=b, show=False),
     "ntk_gram": lambda m, b, data: linearized.ntk_gram(m, data.x, show=False),
     "ntk_gram, all outputs": lambda m, b, data: linearized.ntk_gram(

@@ -14,7 +14,7 @@ from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.data import load
 from firstlight.insights import fresh_initial, inspect
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.report import Page, inspection_page, render, write_page
 from firstlight.report.tour import PAGES
@@ -190,7 +190,7 @@ def test_a_fresh_initial_draws_weights_behind_a_normalisation_too(normalise, tra
     initial = fresh_initial(model, seed=1)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     trained, fresh, again = (
-        patch_agop(one, images)["0"].filters for one in (model, initial, fresh_initial(model, seed=1))
+        patch_gradients(one, images)["0"].filters for one in (model, initial, fresh_initial(model, seed=1))
     )
     assert float((trained - fresh).norm() / fresh.norm()) > 0.5
     assert torch.equal(fresh, again)

@@ -18,7 +18,7 @@ from firstlight.measures.feature_ansatz import (
     feature_matrix,
     filter_faults,
     layer_maps,
-    patch_agop,
+    patch_gradients,
     patch_operator_map,
     sobel_map,
     top_eigenvectors,
@@ -143,7 +143,7 @@ def test_another_architecture_is_no_start():
 
 @pytest.mark.parametrize("kind", ["features", "gradients"])
 def test_eigenvectors_are_those_of_the_full_matrix(kind):
-    layer = patch_agop(small(), normal(4, 3, 8, 7))["0"]
+    layer = patch_gradients(small(), normal(4, 3, 8, 7))["0"]
     found = top_eigenvectors(layer, kind=kind, count=4)
     matrix = (layer.agop if kind == "gradients" else layer.feature_matrix)[0]
     rows = found.vectors.flatten(1)
@@ -154,7 +154,7 @@ def test_eigenvectors_are_those_of_the_full_matrix(kind):
 
 def test_maps_of_a_layer_equal_the_patch_operator():
     model, x = small(), normal(2, 3, 8, 7)
-    layers = patch_agop(model, x).layers
+    layers = patch_gradients(model, x).layers
     first, second = layer_maps(model, layers, x)
     geometry = PatchGeometry.square(3, padding=1)
     assert torch.allclose(
@@ -172,7 +172,7 @@ def test_maps_of_a_layer_equal_the_patch_operator():
 
 def test_grouped_maps_equal_their_definition():
     model, x = small(), normal(2, 3, 8, 7)
-    layer = patch_agop(model, x)["2"]
+    layer = patch_gradients(model, x)["2"]
     found = layer_maps(model, [layer], x)[0]
     h = model[:2](x)
     patches = reference.patches_of(model[2], h)
@@ -194,7 +194,7 @@ def test_dead_duplicate_and_mirrored_filters_are_found():
     w[4] = 0
     model[2].weight.data[:, 2] = 0  # filter 2 feeds group 0, filter 5 is the last of group 1
     model[2].weight.data[4:, 2] = 0
-    layer = patch_agop(model, normal(3, 3, 8, 7))["0"]
+    layer = patch_gradients(model, normal(3, 3, 8, 7))["0"]
     found = filter_faults(layer.filters, layer.sensitivity, name="0")
     assert found.duplicates == ((0, 1),)
     assert found.mirrored == 1

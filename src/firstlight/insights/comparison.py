@@ -30,10 +30,10 @@ from firstlight.maths import null_spread, pearson
 from firstlight.maths.sandwich import Sandwich, Undefined, rotated
 from firstlight.measures.feature_ansatz import (
     LayerGradients,
-    PatchAgop,
+    PatchGradients,
     ansatz_from,
     filter_faults,
-    patch_agop,
+    patch_gradients,
 )
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, TRAINED
 from firstlight.measures.first_layer import Profile
@@ -265,7 +265,7 @@ def compare(
     n_images : int, optional
         Maximum number of images; by default 64, or 8 if they are larger than 128 x 128.
     output_part, output_sum
-        See :func:`firstlight.measures.feature_ansatz.patch_agop`.
+        See :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     with_regime : bool, default True
         Also tell how lazy the training was, which takes most of the time.
     seed : int, default 0
@@ -342,9 +342,9 @@ class _Look:
         self.with_regime, self.seed = with_regime, seed
         self.x = images.x if isinstance(images, ImageData) else images
 
-    def gradients(self, model: nn.Module) -> PatchAgop:
+    def gradients(self, model: nn.Module) -> PatchGradients:
         """Gradient outer products of all layers."""
-        return patch_agop(
+        return patch_gradients(
             model, self.x, output_part=self.output_part, output_sum=self.output_sum, n_images=len(self.x),
             seed=self.seed, show=False,
         )  # fmt: skip
@@ -354,7 +354,9 @@ class _Look:
         with without_autocast(initial):
             return _Reference("the initial model", initial, self.gradients(initial))
 
-    def at(self, name: str, model: nn.Module, agops: PatchAgop, reference: "_Reference") -> ComparedModel:
+    def at(
+        self, name: str, model: nn.Module, agops: PatchGradients, reference: "_Reference"
+    ) -> ComparedModel:
         """Everything about one model."""
         parameter = next(model.parameters())
         regime, no_regime = self._regime(model, reference)
@@ -369,7 +371,7 @@ class _Look:
             no_regime=no_regime,
         )
 
-    def _layers(self, agops: PatchAgop, initial: Mapping[str, Tensor]) -> Iterator[ComparedLayer]:
+    def _layers(self, agops: PatchGradients, initial: Mapping[str, Tensor]) -> Iterator[ComparedLayer]:
         rows = {row.layer: row for row in ansatz_from(agops, seed=self.seed).pair(TRAINED)}
         for layer in agops.layers:
             row, before = rows.get(layer.name), initial.get(layer.name)
@@ -404,7 +406,7 @@ class _Look:
 class _Reference:
     """The model from which movement is counted."""
 
-    def __init__(self, name: str, model: nn.Module, agops: PatchAgop) -> None:
+    def __init__(self, name: str, model: nn.Module, agops: PatchGradients) -> None:
         self.name, self.model = name, model
         self.filters = {layer.name: layer.filters for layer in agops.layers}
 

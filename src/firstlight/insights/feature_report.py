@@ -10,7 +10,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz import Ansatz, PatchAgop, patch_agop
+from firstlight.measures.feature_ansatz import Ansatz, PatchGradients, patch_gradients
 from firstlight.measures.since import (
     activations,
     ansatz_exponent,
@@ -96,7 +96,7 @@ def feature_report(
     data: ImagesLike,
     *,
     initial: nn.Module | None = None,
-    gradients: PatchAgop | None = None,
+    gradients: PatchGradients | None = None,
     n_images: int = N_IMAGES,
     seed: int = 0,
     show: bool | None = None,
@@ -111,7 +111,7 @@ def feature_report(
         Images, in any form that :func:`firstlight.data.as_images` takes; class variation needs labels.
     initial : torch.nn.Module, optional
         The network before training, for the centred ansatz.
-    gradients : PatchAgop, optional
+    gradients : PatchGradients, optional
         Of the model, if they were measured already; else they are measured on the same few images.
     n_images : int, default N_IMAGES
         Maximum number of images.
@@ -136,7 +136,7 @@ def feature_report(
     x = images.x if isinstance(images, ImageData) else images
     missing: dict[str, str] = {}
     if gradients is None:
-        gradients = patch_agop(model, x, seed=seed, show=show)
+        gradients = patch_gradients(model, x, seed=seed, show=show)
     seen = activations(model, x, seed=seed)
     return FeatureReport(
         centred=_centred(model, x, initial, missing, seed, show),

@@ -28,11 +28,11 @@ from firstlight.measures.feature_ansatz import (
     FilterFaults,
     LayerGradients,
     LayerMaps,
-    PatchAgop,
+    PatchGradients,
     ansatz_from,
     filter_faults,
     layer_maps,
-    patch_agop,
+    patch_gradients,
     top_eigenvectors,
 )
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL
@@ -193,7 +193,7 @@ def inspect(
     initial : torch.nn.Module, optional
         The model before its training. Without it a fresh initialisation serves for comparison.
     layers, output_part, output_sum
-        See :func:`firstlight.measures.feature_ansatz.patch_agop`.
+        See :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     n_images : int, optional
         Maximum number of images; by default 512, or 32 if they are larger than 128 x 128.
     fast : bool, default False
@@ -227,7 +227,7 @@ def inspect(
     }
     with without_autocast(model, before) as halves:
         trained, fresh = (
-            patch_agop(which, x, n_images=len(x), label=label, **settings)
+            patch_gradients(which, x, n_images=len(x), label=label, **settings)
             for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
         )
         parameter = next(model.parameters())
@@ -298,7 +298,7 @@ def _calls(model: nn.Module, image: Tensor) -> dict[str, int]:
     return recorder.calls
 
 
-def _summaries(agops: PatchAgop, calls: Mapping[str, int]) -> tuple[LayerSummary, ...]:
+def _summaries(agops: PatchGradients, calls: Mapping[str, int]) -> tuple[LayerSummary, ...]:
     return tuple(
         LayerSummary(
             name=layer.name,
@@ -353,7 +353,7 @@ def _features(
     model: nn.Module,
     initial: nn.Module | None,
     images: ImageData | Tensor,
-    trained: PatchAgop,
+    trained: PatchGradients,
     output_part: OutputName,
     fast: bool,
     seed: int,
@@ -420,7 +420,7 @@ def _displayed(x: Float[Tensor, "n *shape"]) -> Float[Tensor, "n *shape"]:
     return (shown - low) / max(high - low, 1e-12)
 
 
-def _changes(trained: PatchAgop, fresh: PatchAgop) -> tuple[LayerChange, ...]:
+def _changes(trained: PatchGradients, fresh: PatchGradients) -> tuple[LayerChange, ...]:
     # a layer that starts from zero has no distance relative to its start
     initial = {layer.name: layer.filters for layer in fresh.layers if layer.filters.any()}
     common = {layer.name: layer.filters for layer in trained.layers if layer.name in initial}

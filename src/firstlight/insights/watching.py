@@ -15,7 +15,7 @@ from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.insights.loggers import Send, sender
 from firstlight.maths import pearson
-from firstlight.measures.feature_ansatz import ansatz_from, filter_faults, patch_agop
+from firstlight.measures.feature_ansatz import ansatz_from, filter_faults, patch_gradients
 from firstlight.measures.first_layer import Profile, energy_profile, first_convolution, profile
 from firstlight.measures.first_layer.first_convolution import spread_groups
 from firstlight.measures.linearized import effective_rank
@@ -235,7 +235,7 @@ class _Probe:
         few = self.images[: N_LARGE if large else N_IMAGES]
         name = self.first.removesuffix(".weight")
         with without_autocast(self.model):
-            agops = patch_agop(self.model, few, layers=[name], output_part=self.output_part, show=False)
+            agops = patch_gradients(self.model, few, layers=[name], output_part=self.output_part, show=False)
         (layer,), (row,) = agops.layers, ansatz_from(agops).rows
         dead = float(len(filter_faults(layer.filters, layer.sensitivity).dead))
         return dict(zip(COSTLY, (dead, row.pearson, float(row.null_pearson.mean())), strict=True))

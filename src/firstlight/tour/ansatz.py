@@ -15,7 +15,7 @@ from firstlight.measures.feature_ansatz import (
     LayerMaps,
     ansatz_from,
     layer_maps,
-    patch_agop,
+    patch_gradients,
     top_eigenvectors,
 )
 
@@ -62,7 +62,7 @@ def run_ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, se
     sample = data.sample(min(N_IMAGES, len(data)), seed=seed)
     images = sample.x
     trained, before = (
-        patch_agop(one, images, seed=seed, label=label)
+        patch_gradients(one, images, seed=seed, label=label)
         for one, label in ((model, "Gradients of the network"), (initial, "Gradients before training"))
     )
     pictures = [layer for layer in trained.layers if len(layer.shape) == 3]

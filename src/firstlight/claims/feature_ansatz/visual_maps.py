@@ -9,7 +9,7 @@ from firstlight.claims.quantities import average, lowest, value
 from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.figures import Dots, Figure, dots
-from firstlight.measures.feature_ansatz import layer_maps, patch_agop
+from firstlight.measures.feature_ansatz import layer_maps, patch_gradients
 from firstlight.training import accuracy
 
 SHARED = NetworkPlan(data="fashion_mnist", n=6000)  # as in ansatz_small_networks
@@ -50,7 +50,7 @@ class MapsOfFeatures(Study):
         images = test.sample(min(cfg.images, len(test)), seed=cfg.seed).x
         measured: dict[str, Series | float] = {"test accuracy": accuracy(networks[""], test)}
         for name, model in networks.items():
-            layers = patch_agop(model, images, layers="convolutions", seed=cfg.seed, show=False).layers
+            layers = patch_gradients(model, images, layers="convolutions", seed=cfg.seed, show=False).layers
             maps = layer_maps(model, layers, images)
             points = range(1, len(maps) + 1)
             measured[f"agreement of maps{name}"] = by(points, [float(m.agreement.mean()) for m in maps])

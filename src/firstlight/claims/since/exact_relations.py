@@ -12,7 +12,7 @@ from firstlight.claims.rules import Rule
 from firstlight.claims.study import Study, study
 from firstlight.core.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.since import ansatz_exponent, stationarity
 
 DECAY = 0.02
@@ -39,7 +39,7 @@ class ExactRelations(Study):
     def run(cls, cfg: Config) -> Measured:
         """Train both networks for real, in float64."""
         linear, inputs = _deep_linear(cfg)
-        rows = ansatz_exponent(patch_agop(linear, inputs, show=False), seed=cfg.seed)
+        rows = ansatz_exponent(patch_gradients(linear, inputs, show=False), seed=cfg.seed)
         early, late = (_residuals(cfg, iterations) for iterations in (3, cfg.iterations))
         return {
             "error of the first exponent": abs(rows[0].exponent - 1 / cfg.depth),

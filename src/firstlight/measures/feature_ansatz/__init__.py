@@ -15,8 +15,8 @@ from firstlight.measures.feature_ansatz.filter_faults import (
 )
 from firstlight.measures.feature_ansatz.patch_agop import (
     LayerGradients,
-    PatchAgop,
-    patch_agop,
+    PatchGradients,
+    patch_gradients,
 )
 from firstlight.measures.feature_ansatz.patch_operator import (
     Eigenvectors,
@@ -35,14 +35,14 @@ __all__ = [
     "FilterFaults",
     "LayerGradients",
     "LayerMaps",
-    "PatchAgop",
+    "PatchGradients",
     "ansatz",
     "ansatz_from",
     "constant_share",
     "feature_matrix",
     "filter_faults",
     "layer_maps",
-    "patch_agop",
+    "patch_gradients",
     "patch_operator_map",
     "sobel_map",
     "top_eigenvectors",

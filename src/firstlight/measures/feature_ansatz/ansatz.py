@@ -15,7 +15,7 @@ from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
 from firstlight.maths.sandwich import Sandwich, Undefined, feature_similarity, rotated
-from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchAgop, patch_agop
+from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchGradients, patch_gradients
 
 N_NULLS = 8
 TRAINED = "trained filters, trained gradients"
@@ -136,7 +136,7 @@ def ansatz(
     Parameters
     ----------
     model, data, options
-        As for :func:`firstlight.measures.feature_ansatz.patch_agop`.
+        As for :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     initial : torch.nn.Module, optional
         The model before training, or another one of its architecture. With it all four pairs are
         compared, else only the first.
@@ -152,13 +152,13 @@ def ansatz(
     data = image_batches(data)
     if not isinstance(data, ImageData | Tensor) and initial is not None:
         data = list(data)  # read twice: once for each model
-    trained = patch_agop(model, data, seed=seed, **options)
-    before = None if initial is None else patch_agop(initial, data, seed=seed, **options)
+    trained = patch_gradients(model, data, seed=seed, **options)
+    before = None if initial is None else patch_gradients(initial, data, seed=seed, **options)
     return ansatz_from(trained, before, draws=draws, seed=seed)
 
 
 def ansatz_from(
-    trained: PatchAgop, initial: PatchAgop | None = None, *, draws: int = N_NULLS, seed: int = 0
+    trained: PatchGradients, initial: PatchGradients | None = None, *, draws: int = N_NULLS, seed: int = 0
 ) -> Ansatz:
     """Correlations from gradients that were measured already; arguments as for :func:`ansatz`."""
     if draws < 1:

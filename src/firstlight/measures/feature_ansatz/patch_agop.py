@@ -104,7 +104,7 @@ class LayerGradients(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchAgop(Result):
+class PatchGradients(Result):
     """What the backward passes found, layer by layer.
 
     Parameters
@@ -151,7 +151,7 @@ class PatchAgop(Result):
 
 
 @follows_device
-def patch_agop(
+def patch_gradients(
     model: nn.Module,
     data: ImagesLike,
     *,
@@ -162,7 +162,7 @@ def patch_agop(
     seed: int = 0,
     label: str = "Gradients",
     show: bool | None = None,
-) -> PatchAgop:
+) -> PatchGradients:
     r"""Average gradient outer products of all layers of a network, in one backward pass per output.
 
     .. math::
@@ -219,7 +219,7 @@ def patch_agop(
     >>> layer.weight.data = torch.tensor([3.0, 4.0]).reshape(2, 1, 1, 1)
     >>> model = nn.Sequential(layer, nn.Flatten(), nn.Linear(2, 1, bias=False))
     >>> model[2].weight.data = torch.ones(1, 2)
-    >>> patch_agop(model, torch.ones(5, 1, 1, 1))["0"].agop
+    >>> patch_gradients(model, torch.ones(5, 1, 1, 1))["0"].agop
     tensor([[[49.0000]]], dtype=torch.float64)
     """
     if output_sum not in ("auto", "exact", "thrifty"):
@@ -251,7 +251,7 @@ def patch_agop(
     skipped |= _without_gradients(sums) | _varying(recorder)
     if not is_selection(names):
         _demand_all(chosen, skipped)
-    return PatchAgop(
+    return PatchGradients(
         layers=tuple(_layer_gradients(layer, sums) for name, layer in chosen.items() if name not in skipped),
         skipped=skipped if is_selection(names) else {},
         n_images=int(sums.counts.sum()),

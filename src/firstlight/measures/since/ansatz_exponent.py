@@ -13,7 +13,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.maths.sandwich import Sandwich, rotated
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS
-from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchAgop
+from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchGradients
 
 LARGEST = 4.0  # powers from 0 to here are searched
 LEVEL = 0.95
@@ -60,7 +60,7 @@ class AnsatzExponent(Result):
 
 
 def ansatz_exponent(
-    gradients: PatchAgop, *, draws: int = N_NULLS, seed: int = 0
+    gradients: PatchGradients, *, draws: int = N_NULLS, seed: int = 0
 ) -> tuple[AnsatzExponent, ...]:
     r"""Fit the exponent :math:`\alpha` in :math:`W^\top W \propto \mathrm{AGOP}^\alpha`, layer by layer.
 
@@ -75,8 +75,8 @@ def ansatz_exponent(
 
     Parameters
     ----------
-    gradients : PatchAgop
-        From :func:`firstlight.measures.feature_ansatz.patch_agop`.
+    gradients : PatchGradients
+        From :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     draws : int, default N_NULLS
         Number of random rotations of Q for the null.
     seed : int, default 0
@@ -99,11 +99,11 @@ def ansatz_exponent(
 
     Examples
     --------
-    >>> from firstlight.measures.feature_ansatz import patch_agop
+    >>> from firstlight.measures.feature_ansatz import patch_gradients
     >>> model = torch.nn.Sequential(*(torch.nn.Linear(2, 2, bias=False) for _ in range(3)))
     >>> for layer in model:  # balanced
     ...     layer.weight.data = torch.diag(torch.tensor([1.0, 2.0]))
-    >>> [round(row.exponent, 3) for row in ansatz_exponent(patch_agop(model, torch.eye(2)))]
+    >>> [round(row.exponent, 3) for row in ansatz_exponent(patch_gradients(model, torch.eye(2)))]
     [0.333, 0.5, 1.0]
     """
     if draws < 1:

@@ -22,7 +22,7 @@ from firstlight.measures.feature_ansatz.ansatz import N_NULLS, Ansatz, ansatz_fr
 from firstlight.measures.feature_ansatz.patch_agop import (
     N_IMAGES,
     LayerGradients,
-    PatchAgop,
+    PatchGradients,
     _backward,
     _batches,
     _block_size,
@@ -77,7 +77,7 @@ def centred_ansatz(
     model : torch.nn.Module
         The trained network.
     data : Tensor, ImageData, DataLoader, iterable of batches, and others
-        As for :func:`firstlight.measures.feature_ansatz.patch_agop`.
+        As for :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     initial : torch.nn.Module, optional
         The same network before training. There is no answer without it, and the error says so.
     draws : int, default N_NULLS
@@ -93,7 +93,7 @@ def centred_ansatz(
     -------
     Ansatz
         One row per layer that moved, of the pair "change of the filters, trained gradients". Layers that did
-        not move are listed in `skipped`. The output layer is 1 by definition. Cost as for `patch_agop`.
+        not move are listed in `skipped`. The output layer is 1 by definition. Cost as for `patch_gradients`.
 
     References
     ----------
@@ -135,7 +135,7 @@ def _changed_gradients(
     seed: int,
     note: str,
     show: bool | None,
-) -> PatchAgop:
+) -> PatchGradients:
     """Gradients at the outputs of all layers that moved, with the change in the place of the filters."""
     batches, total = _batches(data, model, n_images)
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model), evaluating(initial):
@@ -155,7 +155,7 @@ def _changed_gradients(
                 directions = _forward(recorder, part, sums, "auto", None)
                 _backward(recorder, directions, sums, bar.advance, len(part))
     skipped |= _without_gradients(sums)
-    return PatchAgop(
+    return PatchGradients(
         layers=tuple(
             _gradients(layer, changes[name], sums) for name, layer in moved.items() if name not in skipped
         ),
