@@ -16,9 +16,9 @@ from torch import Tensor
 
 from firstlight.core.devices import chosen_device, knows_float64
 from firstlight.core.errors import unknown_name
-from firstlight.kernels.arccosine import HEAVY64, NEAR64, NEARER64, SAME32, SAME64, looks
+from firstlight.kernels.arccosine import HEAVY64, NEAR64, NEARER64, SAME32, SAME64, close_cosine_stride
 from firstlight.kernels.spec import ConvKernel, Kernel
-from firstlight.kernels.tiles import Columns, Plan, Rows
+from firstlight.kernels.tiles import FirstImages, KernelPlan, SecondImages
 
 ENGINES = ("auto", "compiled", "tensors")
 _SAME = {torch.float32: float(SAME32), torch.float64: SAME64}
@@ -42,21 +42,25 @@ def uses_tensors(engine: str, kernel: Kernel) -> bool:
 
 
 @torch.no_grad()
-def tensor_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+def tensor_values(
+    plan: KernelPlan, rows: FirstImages, columns: SecondImages
+) -> tuple[np.ndarray, np.ndarray]:
     """Values of a tile, and the weighted share of cosines close to 1, row x column."""
     sides = _Sides(plan, rows, columns)
     total = torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device)
-    near = _Near(plan, total)
+    near = _CloseCosines(plan, total)
     for shift in sides.shifts():
         first, second = sides.maps(shift)
-        value, close = _climb(sides.kernel, sides.products(shift), first, second)
+        value, close = _forward_layers(sides.kernel, sides.products(shift), first, second)
         total = total + value
         near.add(shift, close)
     return (total / sides.divisor).cpu().numpy(), near.shares()
 
 
 @torch.enable_grad()
-def tensor_slopes(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor, np.ndarray]:
+def flatten_tensor_gradients(
+    plan: KernelPlan, rows: FirstImages, columns: SecondImages
+) -> tuple[Tensor, Tensor, np.ndarray]:
     """Derivatives of flatten kernels by inner products and by squared norms of the columns' patches.
 
     Both are position x row x column; the third is the share of close cosines as in :func:`tensor_values`.
@@ -64,27 +68,31 @@ def tensor_slopes(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Ten
     sides = _Sides(plan, rows, columns)
     products, square = sides.products((0, 0)), sides.own_squares()
     first, _ = sides.maps((0, 0))
-    value, near = _climb(sides.kernel, products, first, sides.layers(square))
+    value, near = _forward_layers(sides.kernel, products, first, sides.layers(square))
     by_product, by_norm = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
     return _by_position(by_product), _by_position(by_norm), near.cpu().numpy() / len(rows.squares)
 
 
 @torch.no_grad()
-def tensor_close(plan: Plan, rows: Rows, columns: Columns) -> np.ndarray:
+def tensor_close_shares(plan: KernelPlan, rows: FirstImages, columns: SecondImages) -> np.ndarray:
     """The weighted share of cosines close to 1 as in :func:`tensor_values`, at every few displacements."""
     sides = _Sides(plan, rows, columns)
-    near = _Near(plan, torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device))
-    step = looks(*sides.sizes[-1])
+    near = _CloseCosines(plan, torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device))
+    step = close_cosine_stride(*sides.sizes[-1])
     for shift in sides.shifts():
         if shift[0] % step == 0 and shift[1] % step == 0:
             first, second = sides.maps(shift)
-            near.add(shift, _climb(sides.kernel, sides.products(shift), first, second)[1])
+            near.add(shift, _forward_layers(sides.kernel, sides.products(shift), first, second)[1])
     return near.shares()
 
 
 @torch.enable_grad()
-def tensor_gradients(
-    plan: Plan, rows: Rows, columns: Columns, alpha: Float[Tensor, "rows k"], taken: np.ndarray
+def pooled_tensor_gradients(
+    plan: KernelPlan,
+    rows: FirstImages,
+    columns: SecondImages,
+    alpha: Float[Tensor, "rows k"],
+    taken: np.ndarray,
 ) -> Float[Tensor, "p kd columns"]:
     """Gradients of pooled kernels by the columns' patches, norms included, position x (output d) x column.
 
@@ -100,7 +108,7 @@ def tensor_gradients(
         products, square = sides.products(shift), sides.own_squares()
         (down, right), (first, _) = shift, sides.maps(shift)
         second = [_window(layer, down, right) for layer in sides.layers(square)]
-        value, _ = _climb(sides.kernel, products, first, second)
+        value, _ = _forward_layers(sides.kernel, products, first, second)
         slopes = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
         by_product, by_norm = (slope * mask for slope in slopes)
         here = _window(sides.first, -down, -right)
@@ -111,10 +119,10 @@ def tensor_gradients(
     return out.permute(1, 2, 3, 4, 0).flatten(2, 3).flatten(0, 1).cpu()
 
 
-class _Near:
+class _CloseCosines:
     """Counts cosines close to 1: without a displacement, where nearly identical images show, and with one."""
 
-    def __init__(self, plan: Plan, like: Tensor) -> None:
+    def __init__(self, plan: KernelPlan, like: Tensor) -> None:
         self.sizes = plan.sizes
         self.weights = [torch.zeros_like(like), torch.zeros_like(like)]
         self.positions = [0, 0]
@@ -135,7 +143,7 @@ class _Near:
 class _Sides:
     """Both sides of a tile as maps, image x ... x row x column, where the accelerator can reach them."""
 
-    def __init__(self, plan: Plan, rows: Rows, columns: Columns) -> None:
+    def __init__(self, plan: KernelPlan, rows: FirstImages, columns: SecondImages) -> None:
         assert isinstance(plan.kernel, ConvKernel)
         self.plan, self.kernel = plan, plan.kernel
         self.dtype = rows.patches.dtype
@@ -190,7 +198,7 @@ class _Sides:
         return variances
 
 
-def _climb(kernel: ConvKernel, products: Tensor, first: Maps, second: Maps) -> tuple[Tensor, Tensor]:
+def _forward_layers(kernel: ConvKernel, products: Tensor, first: Maps, second: Maps) -> tuple[Tensor, Tensor]:
     """Sum over the last layer's positions, and weight of close cosines, of every pair."""
     covariance = products + kernel.bias_variance
     sigma, tangent = covariance, torch.zeros_like(covariance)
