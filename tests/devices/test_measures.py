@@ -83,7 +83,6 @@ MEASURES = {
     "ntk_gram, all outputs": lambda m, b, data: linearized.ntk_gram(
         m, data.x, data.x[:2], outputs="full", show=False
     ),
-    "layer_ntk_grams": lambda m, b, data: linearized.layer_ntk_grams(m, data.x[:4], show=False),
     "jacobian": lambda m, b, data: linearized.jacobian(m, data.x[:2]),
     "linearize": lambda m, b, data: firstlight.linearize(m)(data.x.to(device_of(m))).detach().cpu(),
     "solve_linearized": lambda m, b, data: _solved(m, data, "dual"),

@@ -12,7 +12,7 @@ from firstlight import models
 from firstlight.core.errors import InvalidInput
 from firstlight.core.seeds import global_seed
 from firstlight.maths import PatchGeometry, psd_sqrt
-from firstlight.maths.sandwich import Sandwich, feature_similarity, rotated
+from firstlight.maths.sandwich import FiltersInSingularBasis, feature_similarity, rotated
 from firstlight.measures.feature_ansatz import (
     ansatz,
     feature_matrix,
@@ -20,10 +20,10 @@ from firstlight.measures.feature_ansatz import (
     layer_maps,
     patch_gradients,
     patch_operator_map,
-    sobel_map,
     top_eigenvectors,
 )
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
+from firstlight.measures.feature_ansatz.patch_operator import sobel_map
 from firstlight.measures.linearized import layer_changes
 from reference import patch_agop as reference
 
@@ -45,7 +45,7 @@ def test_similarities_equal_those_of_the_full_matrices(g, k, d, seed):
     if k > 2:
         w[:, 1] = w[:, 0]  # rank deficient
     q = covariance(g, k, seed + 2)
-    one, two = Sandwich.of(w), Sandwich.of(other)
+    one, two = FiltersInSingularBasis.of(w), FiltersInSingularBasis.of(other)
     agop, features, others = w.mT @ q @ w, w.mT @ w, other.mT @ other
     own = one.similarity(one.inner(q)[None])
     crossed = one.similarity(one.inner(q)[None], two)
@@ -59,7 +59,7 @@ def test_similarities_equal_those_of_the_full_matrices(g, k, d, seed):
 @settings(max_examples=30, deadline=None)
 def test_a_rotated_null_keeps_the_spectrum(g, k, d, seed):
     w, q = normal(g, k, d, seed=seed), covariance(g, k, seed)
-    left = Sandwich.of(w).left
+    left = FiltersInSingularBasis.of(w).left
     draws = rotated(q, left, draws=3, seed=seed)
     if k <= d:  # the frame is then the whole space
         expected = torch.linalg.eigvalsh(q).flatten().sort().values
@@ -106,7 +106,7 @@ def test_every_pair_equals_its_definition():
 
 
 def test_isotropic_gradients_make_the_ansatz_true_whatever_was_learned():
-    w = Sandwich.of(normal(1, 5, 7))
+    w = FiltersInSingularBasis.of(normal(1, 5, 7))
     found = w.similarity(w.inner(3 * torch.eye(5).double()[None])[None])
     assert float(found.pearson) == pytest.approx(1.0, abs=1e-12)
 

@@ -449,7 +449,7 @@ def every_pass_counts(monkeypatch):
 
 def test_small_networks_have_all_their_passes():
     model = seeded(lambda: nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(40, 16)))
-    small = patch_gradients(model, images(), output_sum="thrifty")
+    small = patch_gradients(model, images(), output_sum="estimated")
     assert small.n_fewer == 0
     assert small.is_exact
 
@@ -457,7 +457,7 @@ def test_small_networks_have_all_their_passes():
 @pytest.mark.usefixtures("every_pass_counts")
 def test_layers_with_many_positions_get_random_combinations_and_the_others_all_outputs():
     model, x, few = hourglass(), images(1, shape=(3, 20, 27)), 2
-    found = patch_gradients(model, x, output_sum="thrifty", seed=3)
+    found = patch_gradients(model, x, output_sum="estimated", seed=3)
     assert (found.n_passes, found.n_fewer, found.is_exact) == (12, few, False)
     assert found.method == "16 outputs by 12 combinations (as few as 2 for layers with many positions)"
     generator = generator_from("output signs", 3)
@@ -475,7 +475,7 @@ def test_fewer_combinations_are_unbiased():
     model, x = hourglass(), images(2, shape=(3, 20, 27))
     exact = patch_gradients(model, x, output_sum="exact")["0"].agop
     draws = torch.stack(
-        [patch_gradients(model, x, output_sum="thrifty", seed=s)["0"].agop for s in range(60)]
+        [patch_gradients(model, x, output_sum="estimated", seed=s)["0"].agop for s in range(60)]
     )
     assert (draws.mean(0) - exact).norm() < 3 * draws.std(0).norm() / len(draws) ** 0.5
     assert draws.std(0).norm() > 0.01 * exact.norm()  # they are random
@@ -488,14 +488,16 @@ def test_fewer_combinations_are_unbiased():
 def test_nothing_is_saved_where_positions_or_outputs_are_few(model, shape):
     names = [name for name in ("0", "2", "6") if not isinstance(model[int(name)], nn.AdaptiveAvgPool2d)]
     x = images(1, shape=shape)
-    auto, thrifty = (patch_gradients(model, x, layers=names, output_sum=way) for way in ("auto", "thrifty"))
-    assert thrifty.n_fewer == 0
-    assert thrifty.is_exact == auto.is_exact
-    for one, other in zip(auto.layers, thrifty.layers, strict=True):
+    auto, estimated = (
+        patch_gradients(model, x, layers=names, output_sum=way) for way in ("auto", "estimated")
+    )
+    assert estimated.n_fewer == 0
+    assert estimated.is_exact == auto.is_exact
+    for one, other in zip(auto.layers, estimated.layers, strict=True):
         assert torch.equal(one.parts, other.parts)
 
 
 @pytest.mark.usefixtures("every_pass_counts")
 def test_images_of_unknown_number_get_all_passes():
     model, x = hourglass(), images(2, shape=(3, 20, 27))
-    assert patch_gradients(model, iter([x]), output_sum="thrifty").n_fewer == 0
+    assert patch_gradients(model, iter([x]), output_sum="estimated").n_fewer == 0

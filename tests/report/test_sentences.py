@@ -8,8 +8,9 @@ import torch
 from firstlight import models
 from firstlight.data import load
 from firstlight.insights import inspect
-from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps, constant_share
+from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
+from firstlight.measures.feature_ansatz.patch_operator import constant_share
 from firstlight.report import inspection_page
 from firstlight.report.ansatz import ansatz_advice, ansatz_sections, ansatz_sentence
 from firstlight.report.chance import beyond_chance, chance_of_ignoring_flat

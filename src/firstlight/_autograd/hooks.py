@@ -17,11 +17,11 @@ Look = Callable[[str, Tensor, Tensor], None]
 """Called with a layer's name, its input and its output, before anything can overwrite them."""
 
 
-def nothing(*arguments: Any) -> None:
+def ignore(*arguments: Any) -> None:
     """Ignore what is reported."""
 
 
-class Tap(torch.autograd.Function):
+class GradientTap(torch.autograd.Function):
     """Passes a tensor on, and reports the gradient that arrives there.
 
     The anchor makes the engine come here although nothing before may need a gradient: weights may be
@@ -44,8 +44,8 @@ class Tap(torch.autograd.Function):
         return gradient if ctx.needs_input_grad[0] else None, ctx.anchor_like, None
 
 
-class Taps:
-    """What :func:`tapped` knows of the forward pass that ran last.
+class _Taps:
+    """What :func:`tap_outputs` knows of the forward pass that ran last.
 
     Parameters
     ----------
@@ -66,28 +66,28 @@ class Taps:
 
 
 @contextmanager
-def tapped(
-    layers: Mapping[str, nn.Module], receive: Receive = nothing, *, look: Look = nothing
-) -> Iterator[Taps]:
+def tap_outputs(
+    layers: Mapping[str, nn.Module], receive: Receive = ignore, *, look: Look = ignore
+) -> Iterator[_Taps]:
     """Tap the outputs of `layers` while the block runs.
 
     Parameters
     ----------
     layers : mapping of str to torch.nn.Module
         Modules that return one tensor, by name.
-    receive : Receive, default nothing
+    receive : Receive, default ignore
         Called with every gradient at an output, once per backward pass and call.
-    look : Look, default nothing
+    look : Look, default ignore
         Called with the input and output of every call.
     """
-    taps = Taps()
+    taps = _Taps()
 
     def hook(name: str) -> Callable[..., Tensor]:
         def after(module: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> Tensor:
             call = taps.calls.get(name, 0)
             taps.calls[name] = call + 1
             look(name, arguments[0], output)
-            passed: Tensor = Tap.apply(  # type: ignore[no-untyped-call]
+            passed: Tensor = GradientTap.apply(  # type: ignore[no-untyped-call]
                 output, taps.anchor, lambda gradient: receive(name, call, gradient)
             )
             return passed

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
-from firstlight._autograd.hooks import Receive, Running, Tap, nothing, running_modules
+from firstlight._autograd.hooks import GradientTap, Receive, Running, ignore, running_modules
 from firstlight._autograd.layers import AppliedLayer
 
 _FUNCTIONS: dict[Any, str] = {F.conv1d: "conv1d", F.conv2d: "conv2d", F.conv3d: "conv3d", F.linear: "linear"}
@@ -116,8 +116,8 @@ class Recorder:
         self._tapped: frozenset[str] = frozenset()
         self.anchors: tuple[Tensor, ...] = ()
         self._apart: dict[str, Tensor] = {}
-        self._receive: Receive = nothing
-        self._look: Look = nothing
+        self._receive: Receive = ignore
+        self._look: Look = ignore
         self._stack: Running = []
         self.forget()
 
@@ -185,7 +185,7 @@ class Recorder:
         if name not in self._tapped:
             return outputs
         anchor = self._apart.get(name, self.anchor)
-        passed: Tensor = Tap.apply(outputs, anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
+        passed: Tensor = GradientTap.apply(outputs, anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
         self._nodes[name, call] = passed.grad_fn
         return passed
 

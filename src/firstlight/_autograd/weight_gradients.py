@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from firstlight._autograd.gradient_products import Factors, Gradients, Rows
-from firstlight._autograd.hooks import tapped
+from firstlight._autograd.hooks import tap_outputs
 from firstlight._autograd.model_outputs import OutputName, checked_output, demand_finite_outputs, run
 from firstlight.core.errors import InvalidInput
 
@@ -23,7 +23,7 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 @dataclass(eq=False)
-class SharedWeight:
+class _SharedWeight:
     """Modules that hold one weight, and how its gradients are read.
 
     Parameters
@@ -121,7 +121,7 @@ class WeightGradients:
         if not self.parameters:
             raise InvalidInput("the model must hold trainable weights; all have `requires_grad` off.")
         self.n_outputs = self._outputs(images[:1]).shape[1]
-        self.layers: list[SharedWeight] = []
+        self.layers: list[_SharedWeight] = []
         self._held_per_image = 0
         self._try_layers(images[:2].detach())
 
@@ -198,7 +198,7 @@ class WeightGradients:
         """One pass forwards and one backwards per output, over images that fit into memory."""
         modules = dict(self.model.named_modules())
         gathered.begin(start, len(images))
-        with tapped(
+        with tap_outputs(
             {name: modules[name] for layer in self.layers for name in layer.names},
             gathered.take_gradient,
             look=gathered.take_input,
@@ -227,7 +227,7 @@ class WeightGradients:
         outputs = self._outputs(images)
         truth = [_gradients(one, list(self.parameters.values()), row) for one in outputs]
         expected = {name: torch.stack(parts) for name, *parts in zip(self.parameters, *truth, strict=True)}
-        working: list[SharedWeight] = []
+        working: list[_SharedWeight] = []
         for layer in _candidates(self.model, self.parameters):
             self.layers = [layer]
             gathered = _Gathered(self.layers, len(images), 1)
@@ -247,7 +247,7 @@ class _Gathered:
     """Where the gradients of a set of images gather, pass by pass."""
 
     def __init__(
-        self, layers: list[SharedWeight], n: int, outputs: int, reuse: Mapping[str, Gradients] = {}
+        self, layers: list[_SharedWeight], n: int, outputs: int, reuse: Mapping[str, Gradients] = {}
     ) -> None:
         self.layers, self.n, self.outputs, self._reuse = layers, n, outputs, reuse
         self._of = {name: layer for layer in layers for name in layer.names}
@@ -306,7 +306,7 @@ class _Gathered:
         else:
             target.add_(values)
 
-    def rows(self, layer: SharedWeight, *, like: Tensor | None = None) -> Float[Tensor, "n o m"]:
+    def rows(self, layer: _SharedWeight, *, like: Tensor | None = None) -> Float[Tensor, "n o m"]:
         """Rows of a layer; zero where no gradient reached it."""
         if layer.names[0] not in self._rows:
             old, made = self._reuse.get(layer.names[0]), layer.module.weight if like is None else like
@@ -329,21 +329,21 @@ class _Gathered:
         return gradients
 
 
-def _candidates(model: nn.Module, parameters: Mapping[str, Tensor]) -> list[SharedWeight]:
+def _candidates(model: nn.Module, parameters: Mapping[str, Tensor]) -> list[_SharedWeight]:
     """Layers of known kinds, those that share a weight together, unless they disagree about the bias."""
     names = {id(p): name for name, p in parameters.items()}
     sharing: dict[int, list[tuple[str, nn.Module]]] = {}
     for name, module in model.named_modules():
         if isinstance(module, (nn.Conv2d, nn.Linear, *_NORMS)) and isinstance(module.weight, Tensor):
             sharing.setdefault(id(module.weight), []).append((name, module))
-    candidates: list[SharedWeight] = []
+    candidates: list[_SharedWeight] = []
     for members in sharing.values():
         first = members[0][1]
         assert isinstance(first, nn.Conv2d | nn.Linear | nn.modules.batchnorm._BatchNorm)
         weight, bias = names.get(id(first.weight)), names.get(id(first.bias))
         alike = all(type(m) is type(first) and getattr(m, "bias", None) is first.bias for _, m in members)
         if alike and (weight or bias):
-            candidates.append(SharedWeight(tuple(name for name, _ in members), first, weight, bias))
+            candidates.append(_SharedWeight(tuple(name for name, _ in members), first, weight, bias))
     return candidates
 
 

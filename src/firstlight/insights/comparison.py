@@ -27,7 +27,7 @@ from firstlight.insights.inspection import (
 )
 from firstlight.insights.regime import RegimeResult
 from firstlight.maths import null_spread, pearson
-from firstlight.maths.sandwich import Sandwich, Undefined, rotated
+from firstlight.maths.sandwich import FiltersInSingularBasis, Undefined, rotated
 from firstlight.measures.feature_ansatz import (
     LayerGradients,
     PatchGradients,
@@ -420,7 +420,10 @@ def _change(layer: LayerGradients, initial: Tensor | None) -> LayerChange | None
 
 def _centred(layer: LayerGradients, initial: Tensor, seed: int) -> tuple[float, Tensor]:
     """Correlation of what was added to the weights with the gradients, and its null."""
-    gradients, added = Sandwich.of(layer.reduced), Sandwich.of(layer.filters - initial)
+    gradients, added = (
+        FiltersInSingularBasis.of(layer.reduced),
+        FiltersInSingularBasis.of(layer.filters - initial),
+    )
     q = layer.covariance
     try:
         value = gradients.similarity(gradients.inner(q)[None], added).pearson

@@ -173,7 +173,7 @@ def inspect(
     n_images: int | None = None,
     fast: bool = False,
     output_part: OutputName = None,
-    output_sum: str = "thrifty",
+    output_sum: str = "estimated",
     seed: int = 0,
     name: str | None = None,
     show: bool | None = None,

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import torch
 from jaxtyping import Float, Num
@@ -135,25 +134,6 @@ def null_spread(d: int) -> float:
     if d < 3:
         raise InvalidInput(f"`d` must be at least 3 entries for a correlation to mean anything; got d={d}.")
     return 1 / math.sqrt(d - 1)
-
-
-def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Interval:
-    r"""Confidence interval of a Pearson correlation of `n` independent pairs.
-
-    .. math:: \tanh\!\big(\operatorname{artanh} r \pm z / \sqrt{n-3}\big)
-
-    Exact in the limit for Gaussian pairs only; components of a profile are rarely independent.
-    """
-    _check_level(level)
-    if n < 4:
-        raise InvalidInput(f"`n` must be at least 4 pairs for Fisher's interval; got n={n}.")
-    if not -1 <= r <= 1:
-        raise InvalidInput(f"`r` must lie in [-1, 1]; got r={r}.")
-    if abs(r) == 1:
-        return Interval(value=r, low=r, high=r, level=level)
-    half = NormalDist().inv_cdf((1 + level) / 2) / math.sqrt(n - 3)
-    centre = math.atanh(r)
-    return Interval(value=r, low=math.tanh(centre - half), high=math.tanh(centre + half), level=level)
 
 
 def bootstrap_interval(

@@ -27,7 +27,7 @@ TILE_NUMBERS = 48  # columns of a tile times channels; flat optimum between 32 a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moments:
+class _Moments:
     """Mean and covariance (divided by the number of vectors) of a set of vectors."""
 
     mean: Float[Tensor, " d"]
@@ -44,7 +44,7 @@ class _Accumulator(Protocol):
 
 def patch_moments(
     images: Tensor | Iterable[Tensor], geometry: PatchGeometry, *, block: int | None = None
-) -> Moments:
+) -> _Moments:
     """Mean and covariance of all patches, in one pass over the images and in float64.
 
     Parameters
@@ -70,7 +70,7 @@ def patch_moments(
             positions = geometry.positions(*part.shape[2:])
             bare = PatchGeometry(size=geometry.size, stride=geometry.stride, dilation=geometry.dilation)
             shift = padded.mean((0, 2, 3), keepdim=True)
-            accumulator = RowProducts(padded.shape, bare) if bare.is_dense else Unfolded(padded.shape, bare)
+            accumulator = _RowProducts(padded.shape, bare) if bare.is_dense else _Unfolded(padded.shape, bare)
             image_sum = torch.zeros(padded.shape[1:], dtype=torch.float64)
         padded -= shift
         accumulator.add(padded)
@@ -82,7 +82,7 @@ def patch_moments(
     mean = mean_patches(image_sum[None] / n_images, bare)[0]  # taking patches and averaging commute
     covariance = accumulator.total() / n_vectors - torch.outer(mean, mean)
     offset = shift.flatten().repeat_interleave(geometry.size[0] * geometry.size[1])
-    return Moments(
+    return _Moments(
         mean=mean + offset,
         covariance=(covariance + covariance.T) / 2,
         n_vectors=n_vectors,
@@ -113,7 +113,7 @@ def _padded(images: Tensor, geometry: PatchGeometry) -> Tensor:
     return padded.clone() if padded.data_ptr() == images.data_ptr() else padded
 
 
-class Unfolded:
+class _Unfolded:
     """Second moments by unfolding a few images at a time: for strides and dilations."""
 
     def __init__(self, shape: torch.Size, geometry: PatchGeometry) -> None:
@@ -135,7 +135,7 @@ class Unfolded:
         return self.second
 
 
-class RowProducts:
+class _RowProducts:
     """Second moments from products of pixel rows: for stride 1 and dilation 1.
 
     Holds, for every row displacement, one matrix per run of rows that share their windows and per tile of

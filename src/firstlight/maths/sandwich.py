@@ -28,7 +28,7 @@ class Similarity(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Sandwich:
+class FiltersInSingularBasis:
     r"""Filters W in the basis of their singular vectors :math:`W = U S V^\top`.
 
     Parameters
@@ -50,7 +50,7 @@ class Sandwich:
     squares: Float[Tensor, "g r"]
 
     @classmethod
-    def of(cls, filters: Float[Tensor, "g k d"]) -> "Sandwich":
+    def of(cls, filters: Float[Tensor, "g k d"]) -> "FiltersInSingularBasis":
         """Diagonalise the smaller of the two Gram matrices, in float64. Cost O(g min(k, d)² max(k, d))."""
         w = filters.double()
         if w.shape[1] <= w.shape[2]:
@@ -70,14 +70,16 @@ class Sandwich:
         r""":math:`\tilde Q = U^\top Q U`."""
         return self.left.mT @ q @ self.left
 
-    def similarity(self, inner: Float[Tensor, "m g r r"], other: "Sandwich | None" = None) -> Similarity:
+    def similarity(
+        self, inner: Float[Tensor, "m g r r"], other: "FiltersInSingularBasis | None" = None
+    ) -> Similarity:
         r"""Compare each :math:`W^\top Q W` with the feature matrix of `other`, by default of W itself.
 
         Parameters
         ----------
         inner : Tensor of shape (m, g, r, r)
             Matrices from :meth:`inner`.
-        other : Sandwich, optional
+        other : FiltersInSingularBasis, optional
             Filters over the same patches, :math:`B`; compared is :math:`B^\top B`.
         """
         against = self if other is None else other
@@ -103,7 +105,7 @@ class Sandwich:
         )
 
 
-def feature_similarity(a: Sandwich, b: Sandwich) -> Similarity:
+def feature_similarity(a: FiltersInSingularBasis, b: FiltersInSingularBasis) -> Similarity:
     r"""Compare the feature matrices :math:`A^\top A` and :math:`B^\top B` of two layers of one shape."""
     r = a.left.shape[2]
     identity = (a.squares > 0).double()[..., None] * torch.eye(r, dtype=torch.float64)

@@ -21,10 +21,8 @@ from firstlight.measures.feature_ansatz.patch_agop import (
 from firstlight.measures.feature_ansatz.patch_operator import (
     Eigenvectors,
     LayerMaps,
-    constant_share,
     layer_maps,
     patch_operator_map,
-    sobel_map,
     top_eigenvectors,
 )
 
@@ -38,12 +36,10 @@ __all__ = [
     "PatchGradients",
     "ansatz",
     "ansatz_from",
-    "constant_share",
     "feature_matrix",
     "filter_faults",
     "layer_maps",
     "patch_gradients",
     "patch_operator_map",
-    "sobel_map",
     "top_eigenvectors",
 ]

@@ -14,7 +14,7 @@ from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
 from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
-from firstlight.maths.sandwich import Sandwich, Undefined, feature_similarity, rotated
+from firstlight.maths.sandwich import FiltersInSingularBasis, Undefined, feature_similarity, rotated
 from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchGradients, patch_gradients
 
 N_NULLS = 8
@@ -186,7 +186,7 @@ class _InBasis:
 
     def __init__(self, layer: LayerGradients, *, draws: int, seed: int) -> None:
         self.layer, self.draws, self.seed = layer, draws, seed
-        self.sandwich = Sandwich.of(layer.reduced)
+        self.filters = FiltersInSingularBasis.of(layer.reduced)
 
     @cached_property
     def q(self) -> Float[Tensor, "g k k"]:
@@ -194,11 +194,11 @@ class _InBasis:
 
     @cached_property
     def inner(self) -> Float[Tensor, "1 g r r"]:
-        return self.sandwich.inner(self.q)[None]
+        return self.filters.inner(self.q)[None]
 
     @cached_property
     def null(self) -> Float[Tensor, "draws g r r"]:
-        return rotated(self.q, self.sandwich.left, draws=self.draws, seed=self.seed)
+        return rotated(self.q, self.filters.left, draws=self.draws, seed=self.seed)
 
     @cached_property
     def rest(self) -> Float[Tensor, "s g r r"] | None:
@@ -207,7 +207,7 @@ class _InBasis:
         if len(sets) < 2:
             return None
         whole = self.layer.parts.sum(0, dtype=torch.float64)
-        return torch.stack([self.sandwich.inner(whole - self.layer.parts[i]) for i in sets])
+        return torch.stack([self.filters.inner(whole - self.layer.parts[i]) for i in sets])
 
 
 def _comparisons(
@@ -224,14 +224,14 @@ def _comparisons(
         )
     before = _InBasis(initial, draws=draws, seed=seed)
     yield INITIAL, partial(_compared, before, INITIAL, None)
-    yield CROSSED, partial(_compared, trained, CROSSED, before.sandwich)
-    yield FILTERS, partial(_filter_row, layer, trained.sandwich, before.sandwich)
+    yield CROSSED, partial(_compared, trained, CROSSED, before.filters)
+    yield FILTERS, partial(_filter_row, layer, trained.filters, before.filters)
 
 
-def _compared(gradients: _InBasis, pair: str, other: Sandwich | None) -> AnsatzRow:
-    layer, sandwich = gradients.layer, gradients.sandwich
-    similarity = sandwich.similarity(gradients.inner, other)
-    null = sandwich.similarity(gradients.null, other)
+def _compared(gradients: _InBasis, pair: str, other: FiltersInSingularBasis | None) -> AnsatzRow:
+    layer, filters = gradients.layer, gradients.filters
+    similarity = filters.similarity(gradients.inner, other)
+    null = filters.similarity(gradients.null, other)
     pearson_error, cosine_error = _errors(gradients, other)
     return AnsatzRow(
         layer=layer.name,
@@ -249,7 +249,9 @@ def _compared(gradients: _InBasis, pair: str, other: Sandwich | None) -> AnsatzR
     )
 
 
-def _filter_row(layer: LayerGradients, trained: Sandwich, initial: Sandwich) -> AnsatzRow:
+def _filter_row(
+    layer: LayerGradients, trained: FiltersInSingularBasis, initial: FiltersInSingularBasis
+) -> AnsatzRow:
     similarity = feature_similarity(trained, initial)
     nothing = torch.zeros(0, dtype=torch.float64)
     return AnsatzRow(
@@ -280,14 +282,14 @@ def isotropy(q: Float[Tensor, "g k k"]) -> float:
     return float(trace / (q.norm() * (q.shape[0] * q.shape[1]) ** 0.5))
 
 
-def _errors(gradients: _InBasis, other: Sandwich | None) -> tuple[float, float]:
+def _errors(gradients: _InBasis, other: FiltersInSingularBasis | None) -> tuple[float, float]:
     """Standard errors by the jackknife over sets of images."""
     if gradients.layer.is_output:
         return 0.0, 0.0
     if gradients.rest is None:
         return float("nan"), float("nan")
     try:
-        similarity = gradients.sandwich.similarity(gradients.rest, other)
+        similarity = gradients.filters.similarity(gradients.rest, other)
     except Undefined:  # all gradients come from one set
         return float("nan"), float("nan")
     n = len(gradients.rest)

@@ -18,7 +18,7 @@ from firstlight.core.result import Result
 from firstlight.core.shapes import Images
 from firstlight.maths import PatchGeometry, extract_patches, pearson, psd_sqrt
 from firstlight.maths.edges import sobel_magnitude
-from firstlight.maths.sandwich import Sandwich
+from firstlight.maths.sandwich import FiltersInSingularBasis
 from firstlight.measures.feature_ansatz.patch_agop import LayerGradients
 
 Maps = Float[Tensor, "n h w"]
@@ -206,13 +206,13 @@ def top_eigenvectors(layer: LayerGradients, *, kind: str = "gradients", count: i
     """
     if kind not in ("features", "gradients"):
         raise InvalidInput(f"`kind` must be 'features' or 'gradients'; got {kind!r}.")
-    sandwich = Sandwich.of(layer.reduced)
-    roots = sandwich.squares.sqrt()
-    right = sandwich.right / torch.where(roots > 0, roots, 1.0)[:, None, :]
+    filters = FiltersInSingularBasis.of(layer.reduced)
+    roots = filters.squares.sqrt()
+    right = filters.right / torch.where(roots > 0, roots, 1.0)[:, None, :]
     if kind == "features":
-        inner = torch.diag_embed(sandwich.squares)
+        inner = torch.diag_embed(filters.squares)
     else:
-        inner = roots[:, :, None] * sandwich.inner(layer.covariance) * roots[:, None, :]
+        inner = roots[:, :, None] * filters.inner(layer.covariance) * roots[:, None, :]
     values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)
     trace = values.clamp(min=0).sum()
     order = values.flatten().argsort(descending=True)[:count]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
-from firstlight.maths.sandwich import Sandwich, rotated
+from firstlight.maths.sandwich import FiltersInSingularBasis, rotated
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS
 from firstlight.measures.feature_ansatz.patch_agop import LayerGradients, PatchGradients
 
@@ -112,12 +112,12 @@ def ansatz_exponent(
 
 
 def _fitted(layer: LayerGradients, draws: int, seed: int) -> AnsatzExponent:
-    sandwich = Sandwich.of(layer.reduced)
+    filters = FiltersInSingularBasis.of(layer.reduced)
     q = layer.covariance
-    exponent, cosine, at_one = _best_power(sandwich.squares, sandwich.inner(q))
-    turned = rotated(q, sandwich.left, draws=draws, seed=seed)
-    null = torch.tensor([_best_power(sandwich.squares, inner) for inner in turned], dtype=torch.float64)
-    low, high = _interval(layer, sandwich, exponent)
+    exponent, cosine, at_one = _best_power(filters.squares, filters.inner(q))
+    turned = rotated(q, filters.left, draws=draws, seed=seed)
+    null = torch.tensor([_best_power(filters.squares, inner) for inner in turned], dtype=torch.float64)
+    low, high = _interval(layer, filters, exponent)
     return AnsatzExponent(
         layer=layer.name,
         exponent=exponent,
@@ -163,7 +163,7 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     return float(best.x), -float(best.fun), cosine(1.0)
 
 
-def _interval(layer: LayerGradients, sandwich: Sandwich, exponent: float) -> tuple[float, float]:
+def _interval(layer: LayerGradients, filters: FiltersInSingularBasis, exponent: float) -> tuple[float, float]:
     """Student's interval by the jackknife over sets of images."""
     sets = [i for i, count in enumerate(layer.counts.tolist()) if count]
     if layer.is_output:
@@ -171,7 +171,7 @@ def _interval(layer: LayerGradients, sandwich: Sandwich, exponent: float) -> tup
     if len(sets) < 2 or math.isnan(exponent):
         return math.nan, math.nan
     whole = layer.parts.sum(0, dtype=torch.float64)
-    rest = [_best_power(sandwich.squares, sandwich.inner(whole - layer.parts[i]))[0] for i in sets]
+    rest = [_best_power(filters.squares, filters.inner(whole - layer.parts[i]))[0] for i in sets]
     spread = torch.tensor(rest, dtype=torch.float64).var() * (len(sets) - 1) ** 2 / len(sets)
     half = float(student.ppf((1 + LEVEL) / 2, len(sets) - 1)) * math.sqrt(float(spread))
     return exponent - half, exponent + half
