@@ -34,6 +34,7 @@ class GradientTap(torch.autograd.Function):
         """Copy the layer's output."""
         ctx.receive = receive
         ctx.anchor_like = torch.zeros_like(anchor)
+        # not a view: autograd refuses in-place operations on views that a custom function returned
         return output.clone()
 
     @staticmethod
@@ -41,6 +42,7 @@ class GradientTap(torch.autograd.Function):
         """Report the gradient and pass it on."""
         (gradient,) = gradients
         ctx.receive(gradient)
+        # zeros for the anchor: only that something depends on it matters
         return gradient if ctx.needs_input_grad[0] else None, ctx.anchor_like, None
 
 
@@ -85,6 +87,7 @@ def tap_outputs(
     def hook(name: str) -> Callable[..., Tensor]:
         def after(module: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> Tensor:
             call = taps.calls.get(name, 0)
+            # a module that is used twice has two gradients; the number tells them apart
             taps.calls[name] = call + 1
             look(name, arguments[0], output)
             passed: Tensor = GradientTap.apply(  # type: ignore[no-untyped-call]
@@ -151,6 +154,7 @@ def layer_inputs(model: nn.Module, layers: Mapping[str, nn.Module], images: Tens
 
     def hook(name: str) -> Callable[..., None]:
         def before(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+            # a copy: an activation after it may write over the memory
             seen[name] = arguments[0].detach().clone()
 
         return before

@@ -66,6 +66,7 @@ def reduced_passes(
     groups: dict[int, list[str]] = {}
     for name, layer in layers.items():
         filters, patch = layer.weight.shape[0], layer.weight[0].numel()
+        # images x positions: every position gives one sample of g per pass
         samples = n_images * (elements[name] // filters)
         needed = SAMPLES * min(filters // layer.groups, patch)
         enough = next((step for step in steps if samples * step >= needed), None)

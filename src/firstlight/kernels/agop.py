@@ -98,8 +98,10 @@ def kernel_agop(
                 total += part
                 bar.update(completed=min(done * task.width, len(points)))
                 report_fraction(done / len(starts))
+    # gradients are by y[p] = M^½ x[p]; ∇_x = M^½ ∇_y, so the outer products are multiplied from both sides
     if plan.root is not None:
         total = plan.root @ total @ plan.root
+    # patches hold the root of the kernel's factor: two gradients bring the whole factor back
     return (total + total.T) * (0.5 * kernel.patch_scale(plan.shape[0]) / len(points))
 
 
@@ -147,13 +149,16 @@ class _Task:
             for band in bands:
                 band.add_pooled(rows, images, alpha)
             return
+        # D_ij(p) = ∂K_ij/∂s_ij(p), one way back per pair, for all outputs
         slopes = [band.slopes(rows, images, alpha) for band in bands]
         weights = alpha.T.contiguous()
         for start in range(0, self.plan.positions, CHUNK):
             part = slice(start, start + CHUNK)
+            # α_io x_i[p] for all outputs, then one product with D_ij(p) per position: Σ_i α_io D_ij(p) x_i[p]
             left = (rows.patches.mT[part, None] * weights[:, None]).flatten(1, 2)
             for band, (by_product, _) in zip(bands, slopes, strict=True):
                 band.inner[part].baddbmm_(left, by_product[part])
+        # through ‖z[p]‖²: Σ_i α_io ∂K_ij/∂n_j(p), to be multiplied by 2 z_j[p] at the end
         for band, (_, by_norm) in zip(bands, slopes, strict=True):
             band.norm.baddbmm_(weights.expand(self.plan.positions, *weights.shape), by_norm)
 
@@ -219,10 +224,12 @@ class _Gradients:
 
     def _patch_kernel_gradients(self, kernel: PatchKernel, rows: FirstImages) -> tuple[Tensor, Tensor]:
         values, distances = patch_values(self.plan, rows, self.columns)
+        # r² = n_x + n_z - 2s: ∂K/∂s = -2 K'(r²) and ∂K/∂n_z = K'(r²)
         if kernel.profile == "gaussian":
             slopes = values / (kernel.bandwidth**2 * self.plan.positions)
         else:
             there = distances > 0
+            # ∂e^{-r/γ}/∂s = e^{-r/γ} / (γ r): infinite for equal patches, whose terms cancel and are left out
             slopes = values / torch.where(there, distances, 1.0) * there
             slopes = slopes / (kernel.bandwidth * self.plan.positions)
         return slopes, -0.5 * slopes

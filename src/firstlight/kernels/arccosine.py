@@ -51,6 +51,7 @@ HEAVY32, HEAVY64 = np.float32(20), 20.0
 @no_type_check
 def close_cosine_stride(lines, columns):
     """Of how many displacements, in each direction, one is searched for cosines close to 1; few leave none out."""
+    # all of up to 4, every second of up to 8, every fourth of 13 and more
     return min(4, 1 + (min(lines, columns) - 1) // 4)
 
 

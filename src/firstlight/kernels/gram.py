@@ -220,6 +220,7 @@ class _Jobs:
         for again in pool.map(work, self.rows_of(band)):
             doubtful.append(again)
             yield ROWS * len(band) * self.width
+        # after the band, so that pairs of all its tiles share their images
         self.repeat(np.concatenate(doubtful), target, pool)
         if self.symmetric and self.knows_diagonal:
             for j, lane in zip(band, columns, strict=True):
@@ -321,6 +322,7 @@ def patch_values(plan: KernelPlan, rows: FirstImages, columns: SecondImages) -> 
     assert isinstance(kernel, PatchKernel)
     products = torch.bmm(rows.patches.double(), columns.patches.double())
     norms = rows.squares[:, :, None] + columns.squares[:, None, :]
+    # ‖x[p] - z[p]‖² from inner products loses digits where patches are close, hence float64
     squares = norms - 2 * products
     squares = torch.where(squares > 1e-14 * norms, squares, 0.0)  # identical patches, not rounding
     if kernel.profile == "gaussian":

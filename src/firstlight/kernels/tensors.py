@@ -67,6 +67,7 @@ def flatten_tensor_gradients(
     """
     sides = _Sides(plan, rows, columns)
     products, square = sides.products((0, 0)), sides.own_squares()
+    # ∂K/∂s and ∂K/∂n with s = ⟨x[p], z[p]⟩, n = ‖z[p]‖², of all pairs by one backward pass: no pair touches another
     first, _ = sides.maps((0, 0))
     value, near = _forward_layers(sides.kernel, products, first, sides.layers(square))
     by_product, by_norm = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
@@ -82,6 +83,7 @@ def tensor_close_shares(plan: KernelPlan, rows: FirstImages, columns: SecondImag
     for shift in sides.shifts():
         if shift[0] % step == 0 and shift[1] % step == 0:
             first, second = sides.maps(shift)
+            # few displacements are enough to find images alike: those of a surface are alike at all of them
             near.add(shift, _forward_layers(sides.kernel, sides.products(shift), first, second)[1])
     return near.shares()
 
@@ -111,9 +113,11 @@ def pooled_tensor_gradients(
         value, _ = _forward_layers(sides.kernel, products, first, second)
         slopes = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
         by_product, by_norm = (slope * mask for slope in slopes)
+        # ∇_{z[p+τ]} K = (∂K/∂s) x[p] + 2 (∂K/∂n) z[p+τ]: the first part at the displaced positions ...
         here = _window(sides.first, -down, -right)
         target = _window(out.permute(0, 3, 4, 1, 2), down, right)
         target += torch.einsum("nmhw,ndhw,nk->mkdhw", by_product, here, weights)
+        # ... the second where n was differentiated, without displacement
         norms = 2 * torch.einsum("nmhw,nk->mkhw", by_norm, weights)
         out += torch.einsum("mkhw,mdhw->mhwkd", norms, sides.second)
     return out.permute(1, 2, 3, 4, 0).flatten(2, 3).flatten(0, 1).cpu()
@@ -187,6 +191,7 @@ class _Sides:
 
     def own_squares(self) -> Float[Tensor, "n m h w"]:
         """Squared norms of the columns' patches, one copy for each pair, to be differentiated by pair."""
+        # σ_b² is part of Λ¹(z,z) but not of ‖z[p]‖²
         plain = self.second_squares[0] - self.kernel.bias_variance
         return plain.expand(self.pairs[0], *plain.shape).clone().requires_grad_()
 
@@ -194,6 +199,7 @@ class _Sides:
         """Squared norms of all layers from those of the first, as part of the graph."""
         variances = [square + self.kernel.bias_variance]
         while len(variances) < len(self.sizes):
+            # Λ(z,z)[p,p] → (σ_w²/q²) Σδ Λ(z,z)[p+δ,p+δ] + σ_b², for κ₁(1) = 1
             variances.append(self.kernel.scale * _box(variances[-1], self.kernel) + self.kernel.bias_variance)
         return variances
 
@@ -207,17 +213,21 @@ def _forward_layers(kernel: ConvKernel, products: Tensor, first: Maps, second: M
         if layer:
             covariance = kernel.scale * _box(sigma, kernel) + kernel.bias_variance
             tangent = kernel.scale * _box(tangent, kernel)
+        # Λ(x,x) Λ(z,z) → ρ = Λ / √(Λ(x,x) Λ(z,z)), 0 for a zero patch
         square = a * b
         there = square > 0
         norm = torch.where(there, square, 1.0).sqrt()
         rho = torch.where(there, covariance / norm, 0.0)
+        # 1 - |ρ|: near 1 the slope of arccos is infinite, so equal patches are taken out by construction
         gap = 1 - rho.abs()
         apart = gap > _SAME[products.dtype]
         inner = torch.where(apart, rho, 0.0)  # identical patches: no slope, by construction
+        # κ₀ = 1 - θ/π and κ₁ = ρκ₀ + sin θ/π
         angle = torch.where(apart, torch.acos(inner), math.pi * (rho < 0).to(rho.dtype))
         sine = torch.where(apart, ((1 - inner) * (1 + inner)).sqrt(), 0.0)
         kappa = 1 - angle / math.pi
         sigma = torch.where(there, norm * (rho * kappa + sine / math.pi), 0.0)
+        # T = κ₀(ρ) (Λ + (σ_w²/q²) ΣδT)
         tangent = torch.where(there, kappa * (covariance + tangent), 0.0)
         close += ((gap < NEAR64).to(gap.dtype) + (HEAVY64 - 1) * (gap < NEARER64)).detach().sum((2, 3))
     last = sigma if kernel.kind == "nngp" else sigma + tangent

@@ -261,7 +261,9 @@ def _band_product(tiles: TiledGram, start: int, vectors: Tensor) -> Tensor:
     product = torch.zeros(vectors.shape[1], tiles.n - start, dtype=torch.float64)
     for j in range(start, tiles.n, side):
         tile = tiles.tile((start, j))
+        # rows `start` of K times all of v to the right of the diagonal ...
         product[:, :side] += rows[:, j : j + side] @ tile.T
         if j > start:
+            # ... and the mirror of the same tile, so that each is read once
             product[:, j - start : j - start + side] += own @ tile
     return product.T

@@ -119,6 +119,7 @@ class KernelPlan:
         if not self.shares_pixels:
             return np.moveaxis(flat.reshape(h, w, *flat.shape[1:]), 2, 0)
         size = self.kernel.geometry.size[0]
+        # patches overlap: every pixel is read off one of the patches that hold it
         line, column = np.arange(h + size - 1), np.arange(w + size - 1)
         top, left = np.minimum(line, h - 1), np.minimum(column, w - 1)  # a patch that holds the pixel
         position = top[:, None] * w + left

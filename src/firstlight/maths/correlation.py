@@ -116,6 +116,7 @@ def ranks(values: Rows) -> Float[Tensor, "*rows d"]:
     """
     flat = values.double().reshape(-1, values.shape[-1]).contiguous()
     ordered = flat.sort(dim=-1).values
+    # equal values share the mean of their ranks, (below + 1 + upto) / 2
     below = torch.searchsorted(ordered, flat)
     upto = torch.searchsorted(ordered, flat, right=True)
     return ((below + upto + 1).double() / 2).reshape(values.shape)
@@ -164,6 +165,7 @@ def bootstrap_interval(
     """
     _check_level(level)
     _check_draws(draws)
+    # pairs are drawn together: the relation between a and b is what is resampled
     value = float(statistic(a, b))  # refuses constant input before any draw
     generator = generator_from("bootstrap", seed)
     values = torch.cat([_resampled(a, b, statistic, part, generator) for part in _chunks(draws, len(a))])

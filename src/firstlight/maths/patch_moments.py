@@ -64,7 +64,7 @@ def patch_moments(
     """
     accumulator: _Accumulator | None = None
     n_images = 0
-    for part in blocks_of(images, block=block):
+    for part in image_blocks(images, block=block):
         padded = _padded(part, geometry)
         if accumulator is None:
             positions = geometry.positions(*part.shape[2:])
@@ -90,7 +90,7 @@ def patch_moments(
     )
 
 
-def blocks_of(images: Tensor | Iterable[Tensor], *, block: int | None = None) -> Iterator[Tensor]:
+def image_blocks(images: Tensor | Iterable[Tensor], *, block: int | None = None) -> Iterator[Tensor]:
     """Cut a tensor, or every tensor of a stream, in blocks of at most `block` images of one size."""
     if block is not None and block < 1:
         raise InvalidInput(f"`block` must be at least 1; got block={block}.")
@@ -171,6 +171,7 @@ class _RowProducts:
     def add(self, images: Tensor) -> None:
         """Add the patches of these images."""
         lines = images.permute(2, 0, 3, 1).flatten(2).contiguous()  # rows of pixels: h, n, (w c)
+        # x(r)ᵀ x(r + δ) for all rows r of a run at once: rows and images are summed inside one matrix product
         for (step, (start, stop), (u0, u1, v0, v1)), product in self.products.items():
             upper = lines[start:stop].flatten(0, 1)[:, u0 * self.c : u1 * self.c]
             lower = lines[start + step : stop + step].flatten(0, 1)[:, v0 * self.c : v1 * self.c]
@@ -187,7 +188,9 @@ class _RowProducts:
             starts = [start for start, _ in self.runs[step]]
             stops = [stop for _, stop in self.runs[step]]
             for i in range(kh - step):
+                # patch row i meets the image rows i .. i + rows - 1: these runs and no others
                 window = bands[starts.index(i) : stops.index(i + self.rows) + 1].sum(0)
+                # ... and patch column j the columns j .. j + columns - 1, of every diagonal
                 sums = window.unfold(1, self.columns, 1).sum(-1)  # (apart, first column, c, c')
                 moments = sums[apart, entry[:, None]]  # (j, j', c, c')
                 second[:, i, :, :, i + step, :] = moments.permute(2, 0, 3, 1)  # c, j, e, k

@@ -54,11 +54,13 @@ class FiltersInSingularBasis:
         """Diagonalise the smaller of the two Gram matrices, in float64. Cost O(g min(k, d)² max(k, d))."""
         w = filters.double()
         if w.shape[1] <= w.shape[2]:
+            # WWᵀ = U S² Uᵀ, and V S = WᵀU
             squares, left = torch.linalg.eigh(w @ w.mT)
             squares, kept = _cut(squares)
             left = left * kept[:, None, :]
             right = w.mT @ left
         else:
+            # WᵀW = V S² Vᵀ, and U = W V / S where S > 0
             squares, basis = torch.linalg.eigh(w.mT @ w)
             squares, kept = _cut(squares)
             roots = squares.sqrt()
@@ -88,13 +90,17 @@ class FiltersInSingularBasis:
                 f"filters must see the same patches; got {tuple(self.filters.shape)} and "
                 f"{tuple(against.filters.shape)} (groups, filters, patch)."
             )
+        # ⟨WᵀQW, BᵀB⟩ = tr(Q̃ PᵀP) with P = B V S
         projected = against.filters @ self.right
         product = torch.einsum("mgab,gka,gkb->m", inner, projected, projected)
+        # ‖WᵀQW‖² = ‖S Q̃ S‖², since V has orthonormal columns
         size = torch.einsum("mgab,ga,gb->m", inner.square(), self.squares, self.squares)
+        # Pearson needs the sum of all entries, 1ᵀ WᵀQW 1 = rᵀ Q̃ r with r = (V S)ᵀ1: no d x d matrix is formed for it
         row = self.right.sum(1)
         total = torch.einsum("mgab,ga,gb->m", inner, row, row)
         other_total = against.filters.sum(2).square().sum()
         other_size = against.squares.square().sum()
+        # blocks off the diagonal of groups are no entries: they would be zeros that correlate by themselves
         count = self.filters.shape[0] * self.filters.shape[2] ** 2
         return Similarity(
             pearson=_ratio(

@@ -186,6 +186,7 @@ class _InBasis:
 
     def __init__(self, layer: LayerGradients, *, draws: int, seed: int) -> None:
         self.layer, self.draws, self.seed = layer, draws, seed
+        # with k > d, UᵀW stands for W: Q is known in the basis U only
         self.filters = FiltersInSingularBasis.of(layer.reduced)
 
     @cached_property
@@ -194,6 +195,7 @@ class _InBasis:
 
     @cached_property
     def inner(self) -> Float[Tensor, "1 g r r"]:
+        # Q → UᵀQU, all that similarities need of it
         return self.filters.inner(self.q)[None]
 
     @cached_property
@@ -206,6 +208,7 @@ class _InBasis:
         sets = [i for i, count in enumerate(self.layer.counts.tolist()) if count]
         if len(sets) < 2:
             return None
+        # scale does not matter to a correlation: the sums are not divided by the number of images
         whole = self.layer.parts.sum(0, dtype=torch.float64)
         return torch.stack([self.filters.inner(whole - self.layer.parts[i]) for i in sets])
 
@@ -222,6 +225,7 @@ def _comparisons(
             f"`initial` must have the architecture of the model; layer {layer.name!r} has "
             f"{tuple(initial.filters.shape)} instead of {tuple(layer.filters.shape)}."
         )
+    # each network's Q belongs to its own outputs; only W0ᵀW0 beside the trained WᵀQW mixes the two
     before = _InBasis(initial, draws=draws, seed=seed)
     yield INITIAL, partial(_compared, before, INITIAL, None)
     yield CROSSED, partial(_compared, trained, CROSSED, before.filters)
@@ -230,7 +234,9 @@ def _comparisons(
 
 def _compared(gradients: _InBasis, pair: str, other: FiltersInSingularBasis | None) -> AnsatzRow:
     layer, filters = gradients.layer, gradients.filters
+    # corr(WᵀQW, WᵀW), and corr(WᵀQW, W0ᵀW0) if `other` is W0
     similarity = filters.similarity(gradients.inner, other)
+    # the same with OᵀQO: what the filters and the spectrum of Q give without any direction of the gradients
     null = filters.similarity(gradients.null, other)
     pearson_error, cosine_error = _errors(gradients, other)
     return AnsatzRow(
@@ -253,6 +259,7 @@ def _filter_row(
     layer: LayerGradients, trained: FiltersInSingularBasis, initial: FiltersInSingularBasis
 ) -> AnsatzRow:
     similarity = feature_similarity(trained, initial)
+    # no gradients take part, so there is no Q to rotate, and no image to leave out
     nothing = torch.zeros(0, dtype=torch.float64)
     return AnsatzRow(
         layer=layer.name,
@@ -278,6 +285,7 @@ def isotropy(q: Float[Tensor, "g k k"]) -> float:
     >>> isotropy(torch.eye(4)[None]), isotropy(torch.ones(1, 4, 4))
     (1.0, 0.5)
     """
+    # ⟨Q, I⟩ / (‖Q‖ ‖I‖), with ‖I‖ = √k over all groups together
     trace = q.diagonal(dim1=-2, dim2=-1).sum()
     return float(trace / (q.norm() * (q.shape[0] * q.shape[1]) ** 0.5))
 
@@ -285,6 +293,7 @@ def isotropy(q: Float[Tensor, "g k k"]) -> float:
 def _errors(gradients: _InBasis, other: FiltersInSingularBasis | None) -> tuple[float, float]:
     """Standard errors by the jackknife over sets of images."""
     if gradients.layer.is_output:
+        # Q of the outputs is the identity by definition, whatever the images
         return 0.0, 0.0
     if gradients.rest is None:
         return float("nan"), float("nan")
@@ -292,6 +301,7 @@ def _errors(gradients: _InBasis, other: FiltersInSingularBasis | None) -> tuple[
         similarity = gradients.filters.similarity(gradients.rest, other)
     except Undefined:  # all gradients come from one set
         return float("nan"), float("nan")
+    # jackknife: (n-1)/n Σ (v_i - v̄)² = (n-1)²/n · var, for n estimates that share all but one set of images
     n = len(gradients.rest)
     return tuple(float(((n - 1) ** 2 / n * values.var()).sqrt()) for values in similarity)  # type: ignore[return-value]
 

@@ -85,6 +85,7 @@ class LayerGradients(Result):
     @property
     def covariance(self) -> Float[Tensor, "g r r"]:
         """Q, the back-propagated covariance: mean over images, sum over positions and outputs."""
+        # sets are summed in float64: their float32 sums may differ by orders of magnitude
         return self.parts.sum(0, dtype=torch.float64) / self.counts.sum()
 
     @property
@@ -98,6 +99,7 @@ class LayerGradients(Result):
     def agop(self) -> Float[Tensor, "g d d"]:
         r"""The average gradient outer product :math:`W^\top Q W`, one matrix per group."""
         reduced = self.reduced
+        # ∇_{h[p]} f = Wᵀg, so ΣΣ ∇f ∇fᵀ = Wᵀ (ΣΣ ggᵀ) W
         return reduced.mT @ self.covariance @ reduced
 
     @property
@@ -265,6 +267,7 @@ def gradients_at_filters(
     model, note = in_full_precision(model)
     batches, total = _batches(data, model, n_images)
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
+        # one image tells which layers there are; the stream may be read only once
         first, batches = _peek(batches)
         recorder = Recorder(model)
         chosen, skipped = _discovered(recorder, first[:1], names)
@@ -348,6 +351,7 @@ def _forward(
     demand_finite_outputs(model, result)
     # the last linear layer tells which outputs vary together: its leading directions are the ones worth exact passes
     source = recorder.source(result)
+    # outputs that are images count with every pixel
     flat = result.flatten(1) if result.ndim > 1 else result[:, None]
     last = source if source and sums.layers[source[0]].is_linear and result.ndim == 2 else None
     directions = output_directions(
@@ -394,6 +398,7 @@ def _without_gradients(sums: Accumulators) -> dict[str, str]:
 
 
 def _varying(recorder: Recorder) -> dict[str, str]:
+    # W must be one matrix for all images, or WᵀQW is not the AGOP
     reason = "its weights, or whether it is applied at all, depend on the images"
     return {
         name: reason
@@ -409,6 +414,7 @@ def _demand_all(chosen: Iterable[str], skipped: Mapping[str, str]) -> None:
 
 
 def _block_size(elements: int) -> int:
+    # at most what `_batches` cuts; fewer where the outputs of all layers would take too much memory
     return max(1, min(64, _BLOCK_ELEMENTS // max(elements, 1)))
 
 
@@ -429,6 +435,7 @@ def _prepared(
 ) -> Iterator[Tensor]:
     left = n_images
     for batch in batches:
+        # a batch of (images, labels): gradients of outputs need no labels
         images = batch if isinstance(batch, Tensor) else batch[0]
         if not images.isfinite().all():
             raise InvalidInput("`data` holds NaN or infinite pixels. Remove or repair those images first.")

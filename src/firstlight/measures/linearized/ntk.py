@@ -108,6 +108,7 @@ def ntk_gram(
         gram = left.new_zeros(len(left) * per_image, len(right) * per_image)
         held = size * reader.numbers_per_image(len(rows)) * left.element_size()
         blocks = _Blocks(reader, rows, size, per_image, is_trace, keep=_kept_blocks(held))
+        # row by row: gradients of the left block are read once for a whole row of blocks
         starts = [(i, j) for i in range(0, len(left), size) for j in range(0, len(right), size)]
         if other is None:  # the rest follows from symmetry
             starts = [(i, j) for i, j in starts if i <= j]
@@ -237,6 +238,7 @@ def _add_tiles(
     n, m = out.shape[0] // per_image, out.shape[1] // per_image
     for i in range(0, n, step):
         for j in range(i if half else 0, m, step):
+            # tiles whose product stays in the cache: a whole block of the Gram matrix would not
             tile = out[i * per_image : (i + step) * per_image, j * per_image : (j + step) * per_image]
             add_product(left[i : i + step], right[j : j + step], tile, is_trace=is_trace)
 
@@ -246,12 +248,14 @@ def _mirror(gram: Float[Tensor, "a a"]) -> None:
     step = _TILE_ROWS
     for i in range(0, len(gram), step):
         diagonal = gram[i : i + step, i : i + step]
+        # tiles on the diagonal were computed whole; their lower half is replaced by the mirror of the upper
         diagonal.copy_(diagonal.triu() + diagonal.triu(1).T)
         gram[i + step :, i : i + step] = gram[i : i + step, i + step :].T
 
 
 def _cotangents(outputs: Outputs, n_outputs: int, like: Tensor) -> Float[Tensor, "o c"]:
     """Combinations of the outputs to differentiate, one per row."""
+    # one row per output: "trace" sums the same products, ΣJ_oJ_oᵀ, that "full" keeps apart
     identity = torch.eye(n_outputs, dtype=like.dtype, device=like.device)
     if outputs in ("full", "trace"):
         return identity

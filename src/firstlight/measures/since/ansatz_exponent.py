@@ -137,13 +137,16 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     With eigenvalues c and eigenvectors e of :math:`S \tilde Q S`, the cosine is
     :math:`\sum_j c_j^a m_j / (\|S^2\| \|c^a\|)` with :math:`m_j = e_j^\top S^2 e_j`: one decomposition serves all a.
     """
+    # WᵀW → S² and WᵀQW → S Q̃ S in the basis V: cosines do not depend on the basis
     roots = squares.sqrt()
     values, vectors = torch.linalg.eigh(roots[:, :, None] * inner * roots[:, None, :])
     largest = float(values.max())
     if not largest > 0:
         return math.nan, math.nan, math.nan
     kept = values > values.shape[1] * torch.finfo(torch.float64).eps * largest
+    # c^a = exp(a log(c/c₁)): relative to the largest, so that no power overflows
     logs = torch.where(kept, values / largest, 1.0).log()[kept]
+    # m_j = e_jᵀ S² e_j / ‖S²‖
     mass = torch.einsum("gi,gij->gj", squares, vectors.square())[kept] / squares.norm()
 
     def cosine(power: float) -> float:
@@ -172,6 +175,7 @@ def _interval(layer: LayerGradients, filters: FiltersInSingularBasis, exponent: 
         return math.nan, math.nan
     whole = layer.parts.sum(0, dtype=torch.float64)
     rest = [_best_power(filters.squares, filters.inner(whole - layer.parts[i]))[0] for i in sets]
+    # jackknife, as for the correlations; few sets, hence Student instead of the normal distribution
     spread = torch.tensor(rest, dtype=torch.float64).var() * (len(sets) - 1) ** 2 / len(sets)
     half = float(student.ppf((1 + LEVEL) / 2, len(sets) - 1)) * math.sqrt(float(spread))
     return exponent - half, exponent + half
