@@ -5,9 +5,8 @@ from firstlight.kernels.gradients import kernel_agop
 from firstlight.kernels.gram import gram
 from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
 from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
-from firstlight.kernels.resumable_gram import gram_in_parts, stored_gram
+from firstlight.kernels.resumable_gram import gram_in_parts
 
-# what a job will take
 # predictors, and the metric they learn
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
 from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, ridge_residual, solve_ridge
@@ -36,5 +35,4 @@ __all__ = [
     "ridge_solver",
     "scaled_gram",
     "solve_ridge",
-    "stored_gram",
 ]

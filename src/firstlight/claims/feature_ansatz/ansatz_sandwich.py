@@ -11,7 +11,7 @@ from firstlight.claims.conditions import all_of, each
 from firstlight.claims.evidence import Measured, Series, by
 from firstlight.claims.rules import NoNull, Rule
 from firstlight.claims.study import Study, study
-from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 
 
 @study
@@ -59,7 +59,7 @@ class Sandwich(Study):
 def _differences(model: nn.Sequential, x: Tensor) -> Series:
     """Relative difference of the two computations by convolution."""
     differences = {}
-    for layer in patch_agop(model, x, layers="convolutions").layers:
+    for layer in patch_gradients(model, x, layers="convolutions").layers:
         slow = _from_patches(model, int(layer.name), x).double()
         differences[f"layer {layer.name}"] = float((layer.agop[0] - slow).norm() / slow.norm())
     return by(differences, list(differences.values()))

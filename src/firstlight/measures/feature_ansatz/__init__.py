@@ -16,16 +16,14 @@ from firstlight.measures.feature_ansatz.filter_faults import (
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
     LayerMaps,
-    constant_share,
     layer_maps,
     patch_operator_map,
-    sobel_map,
     top_eigenvectors,
 )
 from firstlight.measures.feature_ansatz.patch_gradients import (
     LayerGradients,
-    PatchAgop,
-    patch_agop,
+    PatchGradients,
+    patch_gradients,
 )
 
 __all__ = [
@@ -35,15 +33,13 @@ __all__ = [
     "FilterFaults",
     "LayerGradients",
     "LayerMaps",
-    "PatchAgop",
+    "PatchGradients",
     "ansatz",
     "ansatz_from",
-    "constant_share",
     "feature_matrix",
     "filter_faults",
     "layer_maps",
-    "patch_agop",
+    "patch_gradients",
     "patch_operator_map",
-    "sobel_map",
     "top_eigenvectors",
 ]

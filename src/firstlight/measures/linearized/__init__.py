@@ -6,7 +6,6 @@ from firstlight.measures.linearized.exact_solution import (
 )
 from firstlight.measures.linearized.tangent_kernel import (
     jacobian,
-    layer_ntk_grams,
     ntk_gram,
 )
 from firstlight.measures.linearized.tangent_kernel_summary import (
@@ -33,7 +32,6 @@ __all__ = [
     "jacobian",
     "label_alignment",
     "layer_changes",
-    "layer_ntk_grams",
     "ntk_change",
     "ntk_gram",
     "ntk_spectrum",
