@@ -39,10 +39,10 @@ def one_backward_per_output(
     model: nn.Module, images: torch.Tensor, chunk: int | None
 ) -> dict[str, list[float]]:
     """Trace and norm of every AGOP; they follow from small matrices, as do the ansatz correlations."""
-    from firstlight.measures.feature_ansatz import patch_agop
+    from firstlight.measures.feature_ansatz import patch_gradients
 
     found = {}
-    for layer in patch_agop(model, images, layers="convolutions").layers:
+    for layer in patch_gradients(model, images, layers="convolutions").layers:
         product = layer.covariance[0] @ (layer.reduced[0] @ layer.reduced[0].T)
         found[layer.name] = [float(product.trace()), float((product * product.T).sum().sqrt())]
     return found

@@ -25,7 +25,7 @@ from firstlight._internal.executor import cpu_seconds, map_tasks, on_cluster, si
 from firstlight.data import ImageData
 from firstlight.kernels import ConvKernel, RidgePath
 from firstlight.kernels.gradients import _Task
-from firstlight.kernels.prepared_images import Plan
+from firstlight.kernels.prepared_images import KernelPlan
 from firstlight.kernels.resumable_gram import part_values
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe, train_once
@@ -74,7 +74,7 @@ def pair_seconds(n: int = 256) -> float:
 def gradient_seconds(n: int = 256) -> tuple[int, float]:
     """Points of a task, and CPU seconds for one centre and one point."""
     x = random_images(n)
-    task = _Task(Plan.of(KERNEL, x, None), x, x, torch.rand(n, 10), torch.float32, False)
+    task = _Task(KernelPlan.of(KERNEL, x, None), x, x, torch.rand(n, 10), torch.float32, False)
     task.outer_products(n - 32)
     return task.width, cpu(task.outer_products, 0) / (n * task.width)
 

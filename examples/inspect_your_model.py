@@ -50,7 +50,7 @@ for row in inspection.ansatz.rows:
 # -------------------
 # The gradient outer product itself, its leading directions, and filters that do nothing.
 
-gradients = firstlight.patch_agop(model, images)["0"]
+gradients = firstlight.patch_gradients(model, images)["0"]
 print("AGOP of the first layer:", tuple(gradients.agop.shape), "Q:", tuple(gradients.covariance.shape))
 for fault in inspection.faults:
     print(f"layer {fault.name}: {len(fault.dead)} dead, {fault.n_superfluous} repeated of {fault.n_filters}")

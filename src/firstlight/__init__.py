@@ -8,7 +8,7 @@ from firstlight._internal.version import __version__
 if TYPE_CHECKING:
     from firstlight._internal.devices import computing_on
     from firstlight.data import ImageData, load
-    from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_agop
+    from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_gradients
     from firstlight.measures.first_layer import profile
     from firstlight.measures.linearized import ntk_gram
     from firstlight.models import build, linearize, load_model, load_weights
@@ -39,7 +39,7 @@ __all__ = [
     "load_network",
     "load_weights",
     "ntk_gram",
-    "patch_agop",
+    "patch_gradients",
     "profile",
     "regime",
     "watch",
@@ -60,7 +60,7 @@ _WHERE = {
     "ansatz": "measures.feature_ansatz",
     "feature_matrix": "measures.feature_ansatz",
     "ntk_gram": "measures.linearized",
-    "patch_agop": "measures.feature_ansatz",
+    "patch_gradients": "measures.feature_ansatz",
     "profile": "measures.first_layer",
     "build": "models",
     "linearize": "models",

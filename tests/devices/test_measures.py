@@ -24,7 +24,7 @@ from firstlight.measures import copy_or_memorise as identity
 from firstlight.measures import layers as since
 from firstlight.measures import learning_order, linearized
 from firstlight.measures.copy_or_memorise import layer_chain as stages
-from firstlight.measures.feature_ansatz import ansatz, patch_agop
+from firstlight.measures.feature_ansatz import ansatz, patch_gradients
 from firstlight.measures.first_layer import patch_basis, profile
 from firstlight.models import build
 from firstlight.questions.labels.measure import check_labels
@@ -79,13 +79,12 @@ def _watched(m: nn.Module, data: ImageData) -> list[dict[str, float]]:
 
 
 MEASURES = {
-    "patch_agop": lambda m, b, data: patch_agop(m, data.x, show=False),
+    "patch_gradients": lambda m, b, data: patch_gradients(m, data.x, show=False),
     "ansatz": lambda m, b, data: ansatz(m, data.x, initial=b, show=False),
     "ntk_gram": lambda m, b, data: linearized.ntk_gram(m, data.x, show=False),
     "ntk_gram, all outputs": lambda m, b, data: linearized.ntk_gram(
         m, data.x, data.x[:2], outputs="full", show=False
     ),
-    "layer_ntk_grams": lambda m, b, data: linearized.layer_ntk_grams(m, data.x[:4], show=False),
     "jacobian": lambda m, b, data: linearized.jacobian(m, data.x[:2]),
     "linearize": lambda m, b, data: firstlight.linearize(m)(data.x.to(device_of(m))).detach().cpu(),
     "solve_linearized": lambda m, b, data: _solved(m, data, "dual"),

@@ -4,16 +4,24 @@ import numba
 import numpy as np
 import pytest
 
-from firstlight.kernels.compiled.dual_activations import NEAR64, NEARER64, SAME32, SAME64, duals, sine, slope
+from firstlight.kernels.compiled.dual_activations import (
+    NEAR64,
+    NEARER64,
+    SAME32,
+    SAME64,
+    kappa_zero_slope,
+    relu_duals,
+    sine_over_pi,
+)
 
 
 @numba.njit
 def in_compiled_code(rho):
     found = np.empty((rho.size, 5), rho.dtype)
     for k in range(rho.size):
-        found[k, 0], found[k, 1], found[k, 2] = duals(rho[k])
-        found[k, 3] = sine(rho[k])
-        found[k, 4] = slope(found[k, 3])
+        found[k, 0], found[k, 1], found[k, 2] = relu_duals(rho[k])
+        found[k, 3] = sine_over_pi(rho[k])
+        found[k, 4] = kappa_zero_slope(found[k, 3])
     return found
 
 
@@ -26,7 +34,9 @@ def test_compiled_forms_equal_the_definitions(dtype, same, bound):
     rho = np.unique(np.concatenate([inner, near, -near])).astype(dtype)
     rho = rho[1 - np.abs(rho.astype(np.float64)) > 2 * same]
     found = in_compiled_code(rho)
-    exact = np.array([(*duals(r), sine(r), slope(sine(r))) for r in rho.astype(np.float64)])
+    exact = np.array(
+        [(*relu_duals(r), sine_over_pi(r), kappa_zero_slope(sine_over_pi(r))) for r in rho.astype(np.float64)]
+    )
     assert np.abs(found[:, [0, 1, 3]] - exact[:, [0, 1, 3]]).max() < bound
     assert np.abs(found[:, 4] / exact[:, 4] - 1).max() < 4 * bound
     gap = 1 - np.abs(rho.astype(np.float64))

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from firstlight._internal.errors import InvalidInput
-from firstlight._internal.store import Store
-from firstlight.kernels import ConvKernel, PatchKernel, gram, gram_in_parts, stored_gram
+from firstlight.kernels import ConvKernel, PatchKernel, gram, gram_in_parts
 
 
 def images(n: int, seed: int = 0) -> torch.Tensor:
@@ -42,17 +41,6 @@ def test_processes_and_one_process_give_the_same_bits(tmp_path):
     x, kernel = images(40), ConvKernel(depth=2)
     one = gram_in_parts(x, kernel=kernel, folder=tmp_path / "1", part=32, n_jobs=1)
     assert torch.equal(one, gram_in_parts(x, kernel=kernel, folder=tmp_path / "2", part=32, n_jobs=2))
-
-
-def test_the_store_knows_a_matrix_by_its_images_kernel_and_metric(tmp_path):
-    x, store = images(5), Store(tmp_path)
-    first = stored_gram(x, kernel=ConvKernel(depth=1), store=store, n_jobs=1)
-    assert torch.equal(first, stored_gram(x, kernel=ConvKernel(depth=1), store=store, n_jobs=1))
-    assert len(store.ids()) == 1
-    stored_gram(x, kernel=ConvKernel(depth=2), store=store, n_jobs=1)
-    stored_gram(x + 1, kernel=ConvKernel(depth=1), store=store, n_jobs=1)
-    stored_gram(x, kernel=ConvKernel(depth=1), metric=torch.eye(18).double() / 2, store=store, n_jobs=1)
-    assert len(store.ids()) == 4
 
 
 def test_bad_input_is_refused_before_anything_is_written(tmp_path):

@@ -12,20 +12,20 @@ from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.maths import PatchGeometry, psd_sqrt
-from firstlight.maths.filter_similarity import Sandwich, feature_similarity, rotated
+from firstlight.maths.filter_similarity import FiltersInSingularBasis, feature_similarity, rotated
 from firstlight.measures.feature_ansatz import (
     ansatz,
     feature_matrix,
     filter_faults,
     layer_maps,
-    patch_agop,
+    patch_gradients,
     patch_operator_map,
-    sobel_map,
     top_eigenvectors,
 )
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
+from firstlight.measures.feature_ansatz.layer_maps import sobel_map
 from firstlight.measures.linearized import layer_changes
-from reference import patch_agop as reference
+from reference import patch_gradients as reference
 
 
 def normal(*shape, seed=0):
@@ -45,7 +45,7 @@ def test_similarities_equal_those_of_the_full_matrices(g, k, d, seed):
     if k > 2:
         w[:, 1] = w[:, 0]  # rank deficient
     q = covariance(g, k, seed + 2)
-    one, two = Sandwich.of(w), Sandwich.of(other)
+    one, two = FiltersInSingularBasis.of(w), FiltersInSingularBasis.of(other)
     agop, features, others = w.mT @ q @ w, w.mT @ w, other.mT @ other
     own = one.similarity(one.inner(q)[None])
     crossed = one.similarity(one.inner(q)[None], two)
@@ -59,7 +59,7 @@ def test_similarities_equal_those_of_the_full_matrices(g, k, d, seed):
 @settings(max_examples=30, deadline=None)
 def test_a_rotated_null_keeps_the_spectrum(g, k, d, seed):
     w, q = normal(g, k, d, seed=seed), covariance(g, k, seed)
-    left = Sandwich.of(w).left
+    left = FiltersInSingularBasis.of(w).left
     draws = rotated(q, left, draws=3, seed=seed)
     if k <= d:  # the frame is then the whole space
         expected = torch.linalg.eigvalsh(q).flatten().sort().values
@@ -106,7 +106,7 @@ def test_every_pair_equals_its_definition():
 
 
 def test_isotropic_gradients_make_the_ansatz_true_whatever_was_learned():
-    w = Sandwich.of(normal(1, 5, 7))
+    w = FiltersInSingularBasis.of(normal(1, 5, 7))
     found = w.similarity(w.inner(3 * torch.eye(5).double()[None])[None])
     assert float(found.pearson) == pytest.approx(1.0, abs=1e-12)
 
@@ -143,7 +143,7 @@ def test_another_architecture_is_no_start():
 
 @pytest.mark.parametrize("kind", ["features", "gradients"])
 def test_eigenvectors_are_those_of_the_full_matrix(kind):
-    layer = patch_agop(small(), normal(4, 3, 8, 7))["0"]
+    layer = patch_gradients(small(), normal(4, 3, 8, 7))["0"]
     found = top_eigenvectors(layer, kind=kind, count=4)
     matrix = (layer.agop if kind == "gradients" else layer.feature_matrix)[0]
     rows = found.vectors.flatten(1)
@@ -154,7 +154,7 @@ def test_eigenvectors_are_those_of_the_full_matrix(kind):
 
 def test_maps_of_a_layer_equal_the_patch_operator():
     model, x = small(), normal(2, 3, 8, 7)
-    layers = patch_agop(model, x).layers
+    layers = patch_gradients(model, x).layers
     first, second = layer_maps(model, layers, x)
     geometry = PatchGeometry.square(3, padding=1)
     assert torch.allclose(
@@ -172,7 +172,7 @@ def test_maps_of_a_layer_equal_the_patch_operator():
 
 def test_grouped_maps_equal_their_definition():
     model, x = small(), normal(2, 3, 8, 7)
-    layer = patch_agop(model, x)["2"]
+    layer = patch_gradients(model, x)["2"]
     found = layer_maps(model, [layer], x)[0]
     h = model[:2](x)
     patches = reference.patches_of(model[2], h)
@@ -194,7 +194,7 @@ def test_dead_duplicate_and_mirrored_filters_are_found():
     w[4] = 0
     model[2].weight.data[:, 2] = 0  # filter 2 feeds group 0, filter 5 is the last of group 1
     model[2].weight.data[4:, 2] = 0
-    layer = patch_agop(model, normal(3, 3, 8, 7))["0"]
+    layer = patch_gradients(model, normal(3, 3, 8, 7))["0"]
     found = filter_faults(layer.filters, layer.sensitivity, name="0")
     assert found.duplicates == ((0, 1),)
     assert found.mirrored == 1

@@ -10,9 +10,9 @@ from torch import nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
-from reference import patch_agop as plain
+from reference import patch_gradients as plain
 from reference import since as reference
 
 
@@ -26,7 +26,7 @@ def test_the_exponent_equals_its_definition(inputs, width, outputs, seed):
     with global_seed("exponent", seed):
         model = nn.Sequential(nn.Linear(inputs, width), nn.Tanh(), nn.Linear(width, outputs)).double()
     x = normal(6, inputs, seed=seed)
-    row = ansatz_exponent(patch_agop(model, x, show=False))[0]
+    row = ansatz_exponent(patch_gradients(model, x, show=False))[0]
     power, height = reference.best_power(plain.feature_matrix(model[0])[0], plain.agop(model, "0", x)[0])
     assert height - 1e-8 <= row.cosine <= height + 1e-4  # the grid of the definition misses the top a little
     if not math.isnan(row.exponent):
@@ -66,7 +66,7 @@ def test_a_trained_deep_linear_network_has_the_exponents_of_the_theorem(depth):
         depth=depth, activation=nn.Identity, x=x, targets=targets, steps=800, lr=0.02
     )
     assert loss < 1e-6
-    rows = ansatz_exponent(patch_agop(model, x, show=False))
+    rows = ansatz_exponent(patch_gradients(model, x, show=False))
     for layer, row in enumerate(rows):
         # gradient steps leave layers unbalanced by a multiple of the step
         assert row.exponent == pytest.approx(1 / (depth - layer), abs=0.02)
@@ -81,7 +81,7 @@ def test_a_network_that_is_not_linear_need_not_have_that_exponent():
     model, _ = small_deep_network(
         depth=3, activation=nn.ReLU, x=x, targets=targets, steps=800, lr=0.02, spread=1
     )
-    row = ansatz_exponent(patch_agop(model, x, show=False))[0]
+    row = ansatz_exponent(patch_gradients(model, x, show=False))[0]
     assert not row.low <= 1 / 3 <= row.high
 
 
@@ -89,7 +89,7 @@ def test_the_null_of_isotropic_gradients_is_the_plain_ansatz():
     with global_seed("isotropic", 0):
         model = nn.Sequential(nn.Linear(5, 3, bias=False), nn.Linear(3, 3, bias=False)).double()
     model[1].weight.data = torch.eye(3).double()
-    row = ansatz_exponent(patch_agop(model, normal(5, 5), show=False))[0]
+    row = ansatz_exponent(patch_gradients(model, normal(5, 5), show=False))[0]
     assert row.exponent == pytest.approx(1, abs=1e-6)
     assert torch.allclose(row.null_exponent, torch.ones(8).double(), atol=1e-6)
     assert not row.is_above_null
@@ -98,8 +98,8 @@ def test_the_null_of_isotropic_gradients_is_the_plain_ansatz():
 def test_a_single_output_determines_no_exponent():
     with global_seed("single", 0):
         model = nn.Sequential(nn.Linear(5, 3, bias=False), nn.Linear(3, 1, bias=False)).double()
-    row = ansatz_exponent(patch_agop(model, normal(5, 5), show=False))[0]
+    row = ansatz_exponent(patch_gradients(model, normal(5, 5), show=False))[0]
     assert math.isnan(row.exponent)
     assert math.isnan(row.low)
     with pytest.raises(InvalidInput, match="no number without its null"):
-        ansatz_exponent(patch_agop(model, normal(5, 5), show=False), draws=0)
+        ansatz_exponent(patch_gradients(model, normal(5, 5), show=False), draws=0)

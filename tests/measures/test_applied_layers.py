@@ -11,11 +11,11 @@ from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.measures.copy_or_memorise import image_outputs
-from firstlight.measures.feature_ansatz import ansatz, filter_faults, layer_maps, patch_agop
+from firstlight.measures.feature_ansatz import ansatz, filter_faults, layer_maps, patch_gradients
 from firstlight.measures.first_layer import first_convolution, profile
 from firstlight.measures.learning_order import penultimate_features
 from firstlight.measures.linearized import ntk_gram
-from reference import patch_agop as reference
+from reference import patch_gradients as reference
 
 TOLERANCE = 1e-10
 
@@ -103,7 +103,7 @@ MODELS = {
 def test_padding_standardised_and_parametrised_layers_equal_the_definition(name, monkeypatch):
     model = MODELS[name]() if name in MODELS else stacked(parametrised(weight_norm))
     x = images()
-    agops = patch_agop(model, x)
+    agops = patch_gradients(model, x)
     assert [layer.name for layer in agops.layers] == ["0", "2", "6"]
     assert not agops.skipped
     weights, expected = reference.agops_by_call(model, x, monkeypatch)
@@ -116,7 +116,7 @@ def test_functional_layers_equal_the_definition_and_carry_the_names_of_their_wei
     with global_seed("test", 0):
         model = Functional().double()
     x = images()
-    agops = patch_agop(model, x)
+    agops = patch_gradients(model, x)
     assert [(layer.name, layer.kind) for layer in agops.layers] == [
         ("kernel", "conv2d"),
         ("deeper", "conv2d"),
@@ -126,7 +126,7 @@ def test_functional_layers_equal_the_definition_and_carry_the_names_of_their_wei
     for layer, matrix in zip(agops.layers, expected, strict=True):
         assert (layer.agop - matrix).abs().max() <= TOLERANCE * matrix.abs().max()
     assert agops.layers[2].is_output
-    named = patch_agop(model, x, layers=["deeper"])
+    named = patch_gradients(model, x, layers=["deeper"])
     assert [layer.name for layer in named.layers] == ["deeper"]
     assert [layer.name for layer in layer_maps(model, agops.layers, x)] == ["kernel", "deeper"]
 
@@ -146,7 +146,7 @@ def test_the_parts_of_an_attention_are_measured(monkeypatch):
     with global_seed("test", 0):
         model = Attentive().double()
     x = images()
-    agops = patch_agop(model, x)
+    agops = patch_gradients(model, x)
     names = ["embed", "attention.in_proj_weight", "attention.out_proj", "head"]
     assert [layer.name for layer in agops.layers] == names
     assert not agops.skipped
@@ -171,7 +171,7 @@ def test_images_folded_into_windows_all_count(monkeypatch):
         model = Windows().double()
     x = images()
     _, expected = reference.agops_by_call(model, x, monkeypatch)
-    mix = patch_agop(model, x)["mix"]
+    mix = patch_gradients(model, x)["mix"]
     assert (mix.agop - expected[0]).abs().max() <= TOLERANCE * expected[0].abs().max()
 
 
@@ -187,8 +187,8 @@ def test_a_forward_that_loops_over_images_is_measured():
     with global_seed("test", 0):
         model = Loop().double()
     x = images()
-    expected = sum(patch_agop(model, image[None])["conv"].agop for image in x) / len(x)
-    assert torch.allclose(patch_agop(model, x)["conv"].agop, expected, rtol=1e-12)
+    expected = sum(patch_gradients(model, image[None])["conv"].agop for image in x) / len(x)
+    assert torch.allclose(patch_gradients(model, x)["conv"].agop, expected, rtol=1e-12)
 
 
 def test_shared_and_repeated_weights_keep_their_names():
@@ -199,7 +199,7 @@ def test_shared_and_repeated_weights_keep_their_names():
     model.append(model[0])  # the same module again: one layer, two uses
     model.append(nn.Conv2d(3, 3, 1).double())
     model[5].weight = model[3].weight  # two modules, one weight: two layers
-    agops = patch_agop(model, images(shape=(3, 12, 12)))
+    agops = patch_gradients(model, images(shape=(3, 12, 12)))
     assert [layer.name for layer in agops.layers] == ["0", "2", "3", "5"]
 
 
@@ -209,8 +209,8 @@ def test_exported_programs_are_measured():
     model = model.double().eval()
     batch = torch.export.Dim("batch")
     program = torch.export.export(model, (images(2),), dynamic_shapes=({0: batch},)).module()
-    expected = patch_agop(model, images())["0"].agop
-    assert torch.allclose(patch_agop(program, images()).layers[0].agop, expected, rtol=1e-12)
+    expected = patch_gradients(model, images())["0"].agop
+    assert torch.allclose(patch_gradients(program, images()).layers[0].agop, expected, rtol=1e-12)
 
 
 def test_what_is_not_measured_is_listed_and_nothing_stands_in_for_it():
@@ -228,7 +228,7 @@ def test_what_is_not_measured_is_listed_and_nothing_stands_in_for_it():
         ).double()
         model.spare = nn.Conv2d(3, 2, 1).double()
     model.forward = lambda x: nn.Sequential(*[model[i] for i in range(5)])(x)
-    agops = patch_agop(model, images(1))  # with one image the gate looks like any other weight
+    agops = patch_gradients(model, images(1))  # with one image the gate looks like any other weight
     assert "0" in [layer.name for layer in agops.layers]
     x = images()
 
@@ -240,21 +240,21 @@ def test_what_is_not_measured_is_listed_and_nothing_stands_in_for_it():
         def forward(self, x):
             return torch.cat([self.body(image[None]) for image in x])
 
-    agops = patch_agop(OneByOne(), x)
+    agops = patch_gradients(OneByOne(), x)
     assert [layer.name for layer in agops.layers] == ["body.4"]
     assert "depend on the images" in agops.skipped["body.0"]
     assert "has no patches" in agops.skipped["body.1"]
     assert "ByHand applies no convolution or linear map" in agops.skipped["body.3"]
     assert "never called" in agops.skipped["body.spare"]
     with pytest.raises(InvalidInput, match=r"layer 'body.0' cannot be measured: its weights"):
-        patch_agop(OneByOne(), x, layers=["body.0"])
+        patch_gradients(OneByOne(), x, layers=["body.0"])
 
 
 def test_a_dead_filter_of_a_layer_that_pads_by_itself_is_named():
     model = stacked(SelfPadding)
     with torch.no_grad():
         model[0].bias[2] = -1e3
-    layer = patch_agop(model, images())["0"]
+    layer = patch_gradients(model, images())["0"]
     assert filter_faults(layer.filters, layer.sensitivity).dead == (2,)
 
 
@@ -283,13 +283,13 @@ def test_profiles_of_nan_lazy_and_meta_models_are_refused():
     with pytest.raises(InvalidInput, match="'weight' is on the meta device"):
         profile(nn.Conv2d(3, 4, 3, device="meta"), x)
     with pytest.raises(InvalidInput, match=r"'2.weight' is lazy"):
-        patch_agop(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.LazyLinear(2)), x)
+        patch_gradients(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.LazyLinear(2)), x)
     with pytest.raises(InvalidInput, match=r"'0.weight' is lazy"):
         ntk_gram(nn.Sequential(nn.LazyConv2d(4, 3), nn.Flatten()), x)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
-@pytest.mark.parametrize("measure", [patch_agop, ansatz, profile, ntk_gram])
+@pytest.mark.parametrize("measure", [patch_gradients, ansatz, profile, ntk_gram])
 def test_quantised_models_are_refused_with_the_reason(measure):
     with global_seed("test", 0):
         model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(160, 2)).eval()
@@ -355,10 +355,10 @@ def trace_of(model):
 
 
 MEASURES = {
-    "patch_agop": patch_agop,
+    "patch_gradients": patch_gradients,
     "profile": profile,
     "ntk_gram": ntk_gram,
-    "layer_maps": lambda model, x: layer_maps(model, patch_agop(model, x).layers, x),
+    "layer_maps": lambda model, x: layer_maps(model, patch_gradients(model, x).layers, x),
     "penultimate_features": penultimate_features,
     "image_outputs": lambda model, x: image_outputs(model[:10], x),
 }
@@ -384,8 +384,8 @@ def test_half_precision_is_measured_in_float32_and_says_so():
             layers += [nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1)]
         model = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 2)).half()
     x = images().float()
-    agops = patch_agop(model, x)
-    exact = patch_agop(copy.deepcopy(model).double(), x.double())
+    agops = patch_gradients(model, x)
+    exact = patch_gradients(copy.deepcopy(model).double(), x.double())
     for layer, expected in zip(agops.layers, exact.layers, strict=True):
         assert (layer.agop - expected.agop).norm() <= 1e-5 * expected.agop.norm()
     assert agops.method == "all 2 outputs, in float32 (the weights are stored in float16)"

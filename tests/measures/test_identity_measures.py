@@ -131,10 +131,10 @@ def test_stages_hold_one_weight_layer_each_and_compose_to_the_model():
     ]:
         model = models.build(name, shape=(2, 4, 3), **options)
         x = draw(2, 2, 4, 3).float()
-        assert len(measures.stages.stages(model)) == count
+        assert len(measures.stages.weight_layers(model)) == count
         assert torch.equal(measures.stages.stage_outputs(model, x)[-1], model(x))
     with pytest.raises(InvalidInput, match=r"nn\.Sequential"):
-        measures.stages.stages(nn.Conv2d(1, 1, 3))
+        measures.stages.weight_layers(nn.Conv2d(1, 1, 3))
 
 
 def test_upper_subnetworks_get_the_image_on_every_channel():

@@ -8,7 +8,7 @@ from firstlight import models, training
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.measures.linearized import solve_linearized
-from firstlight.theory.linearized import rate_of, ridge_of_decay
+from firstlight.theory.linearized import rate_of
 from reference import linearized as reference
 
 
@@ -90,7 +90,7 @@ def test_weight_decay_converges_to_the_ridge_solution():
     decay = 0.05
     recipe = training.Recipe(lr=lr, weight_decay=decay, loss="mse_sum", batch_size=None, steps=4000)
     training.train(line, x, y, recipe, show=False)
-    ridge = ridge_of_decay(decay, n=6)
+    ridge = decay / rate_of(1.0, n=6)  # both pull u to 0
     assert torch.allclose(flat(line), flat(solved.solution(ridge=ridge)), atol=1e-8)
     assert flat(line).norm() < flat(solved.solution()).norm()
 

@@ -12,8 +12,8 @@ from torch.nn import functional
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from, global_seed
-from firstlight.measures.feature_ansatz import patch_agop
-from reference import patch_agop as reference
+from firstlight.measures.feature_ansatz import patch_gradients
+from reference import patch_gradients as reference
 
 TOLERANCE = 1e-10
 
@@ -24,7 +24,7 @@ def images(n=3, shape=(3, 7, 6), seed=0):
 
 
 def agrees(model, x, *, pick=lambda result: result, names=None, **options):
-    found = patch_agop(model, x, **options)
+    found = patch_gradients(model, x, **options)
     for layer in found.layers:
         if names is not None and layer.name not in names:
             continue
@@ -192,24 +192,24 @@ def test_the_user_names_the_output_of_a_dictionary_or_tuple():
     found = agrees(model, x, output_part="two", pick=lambda result: result["two"])
     assert "no gradient reaches it" in found.skipped["one"]
     with pytest.raises(InvalidInput, match="dictionary with 'one', 'two'"):
-        patch_agop(model, x)
+        patch_gradients(model, x)
     with pytest.raises(InvalidInput, match=r"`output_part` must name .* got 'three'"):
-        patch_agop(model, x, output_part="three")
+        patch_gradients(model, x, output_part="three")
     pair = seeded(lambda: Several(lambda parts: tuple(parts.values())))
     agrees(pair, x, output_part=1, pick=lambda result: result[1])
     agrees(pair, x, output_part=lambda result: result[0] * 2, pick=lambda result: result[0] * 2)
     with pytest.raises(InvalidInput, match="tuple of 2"):
-        patch_agop(pair, x)
+        patch_gradients(pair, x)
 
 
 def test_frozen_parameters_and_callers_without_gradients():
     model = around(nn.Conv2d(4, 5, 3)).requires_grad_(False)
     agrees(model, images())
     with torch.no_grad():
-        blind = patch_agop(model, images())
+        blind = patch_gradients(model, images())
     with torch.inference_mode():
-        blinder = patch_agop(model, images())
-    expected = patch_agop(model, images())
+        blinder = patch_gradients(model, images())
+    expected = patch_gradients(model, images())
     assert torch.equal(blind["2"].agop, expected["2"].agop)
     assert torch.equal(blinder["2"].agop, expected["2"].agop)
 
@@ -222,8 +222,8 @@ def test_channels_last():
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
 def test_other_precisions_come_close_to_double(dtype, tolerance):
     model = around(nn.Conv2d(4, 5, 3))
-    exact = patch_agop(model, images())["2"].agop
-    rough = patch_agop(model.to(dtype), images())["2"].agop
+    exact = patch_gradients(model, images())["2"].agop
+    rough = patch_gradients(model.to(dtype), images())["2"].agop
     assert rough.dtype == torch.float64
     assert (rough - exact).norm() <= tolerance * exact.norm()
 
@@ -237,8 +237,8 @@ def test_gradients_whose_squares_float32_cannot_hold_are_measured(factor):
         model[3].weight.mul_(factor)
     x = images().float()
     found, wanted = (
-        patch_agop(model, x, show=False)["0"],
-        patch_agop(model.double(), x.double(), show=False)["0"],
+        patch_gradients(model, x, show=False)["0"],
+        patch_gradients(model.double(), x.double(), show=False)["0"],
     )
     assert (found.sensitivity > 0).all()
     torch.testing.assert_close(found.sensitivity, wanted.sensitivity, rtol=1e-4, atol=0)
@@ -247,11 +247,11 @@ def test_gradients_whose_squares_float32_cannot_hold_are_measured(factor):
 
 def test_the_number_of_images_at_a_time_does_not_matter():
     model, x = around(nn.Conv2d(4, 5, 3)), images(11)
-    whole = patch_agop(model, x)
-    batches = patch_agop(model, [(part, torch.zeros(len(part))) for part in torch.split(x, 2)])
+    whole = patch_gradients(model, x)
+    batches = patch_gradients(model, [(part, torch.zeros(len(part))) for part in torch.split(x, 2)])
     assert torch.allclose(whole["2"].agop, batches["2"].agop, rtol=1e-12)
     assert batches.n_images == 11
-    assert patch_agop(model, [x, x], n_images=13).n_images == 13
+    assert patch_gradients(model, [x, x], n_images=13).n_images == 13
 
 
 def state_of(model):
@@ -292,9 +292,9 @@ def test_the_model_is_left_as_it_was_also_when_the_data_raise(fails):
 
     if fails:
         with pytest.raises(OSError, match="the disk is gone"):
-            patch_agop(model, batches())
+            patch_gradients(model, batches())
     else:
-        patch_agop(model, batches())
+        patch_gradients(model, batches())
     same(before, state_of(model))
 
 
@@ -306,13 +306,13 @@ def test_what_cannot_be_right_is_refused_by_layer_name():
             return x @ self.weight.T
 
     strange = seeded(lambda: nn.Sequential(ByHand(6, 6), nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(40, 3)))
-    assert "ByHand applies no convolution" in patch_agop(strange, x).skipped["0"]
+    assert "ByHand applies no convolution" in patch_gradients(strange, x).skipped["0"]
     with pytest.raises(InvalidInput, match="layer '0' cannot be measured: no convolution or linear map"):
-        patch_agop(strange, x, layers=["0"])
+        patch_gradients(strange, x, layers=["0"])
     with pytest.raises(InvalidInput, match=r"layer '2' must be a convolution.*it is Flatten"):
-        patch_agop(strange, x, layers=["2"])
+        patch_gradients(strange, x, layers=["2"])
     with pytest.raises(InvalidInput, match="Unknown layer '9'"):
-        patch_agop(strange, x, layers=["9"])
+        patch_gradients(strange, x, layers=["9"])
 
     coupled = seeded(
         lambda: nn.Sequential(
@@ -320,10 +320,10 @@ def test_what_cannot_be_right_is_refused_by_layer_name():
         )
     )
     with pytest.raises(InvalidInput, match="layer '1' normalises by the statistics of the batch"):
-        patch_agop(coupled, x)
+        patch_gradients(coupled, x)
 
     upside = seeded(lambda: nn.Sequential(nn.ConvTranspose2d(3, 2, 2), nn.Flatten(), nn.Linear(112, 2)))
-    assert list(patch_agop(upside, x).skipped) == ["0"]
+    assert list(patch_gradients(upside, x).skipped) == ["0"]
 
 
 def test_couplings_between_images_and_chance_are_refused():
@@ -338,9 +338,9 @@ def test_couplings_between_images_and_chance_are_refused():
     x = images(shape=(3, 2, 2))
     for function in (lambda y: y - y.mean(0), lambda y: y + torch.randn_like(y)):
         with pytest.raises(InvalidInput, match="answer each image by itself"):
-            patch_agop(Coupled(function).double(), x)
+            patch_gradients(Coupled(function).double(), x)
     with pytest.raises(InvalidInput, match="no gradient can be taken"):
-        patch_agop(Coupled(lambda y: y.detach()).double(), x)
+        patch_gradients(Coupled(lambda y: y.detach()).double(), x)
 
 
 def test_bad_input_is_refused_in_one_line():
@@ -354,11 +354,11 @@ def test_bad_input_is_refused_in_one_line():
         (images(shape=(1, 7, 6)), "cannot take images of shape 1x7x6"),
     ):
         with pytest.raises(InvalidInput, match=words):
-            patch_agop(model, data)
+            patch_gradients(model, data)
     ill = copy.deepcopy(model)
     ill[0].weight.data[0] = torch.inf
     with pytest.raises(InvalidInput, match=r"'0.weight' holds NaN or infinite"):
-        patch_agop(ill, images())
+        patch_gradients(ill, images())
 
     class Loud(nn.Module):
         def __init__(self):
@@ -369,17 +369,17 @@ def test_bad_input_is_refused_in_one_line():
             return self.inner(x) * 1e308 * 1e308
 
     with pytest.raises(InvalidInput, match="returned NaN or infinite outputs"):
-        patch_agop(Loud(), images(), layers="convolutions")
+        patch_gradients(Loud(), images(), layers="convolutions")
     vast = copy.deepcopy(model)
     vast[0].weight.data.fill_(1e200)
     with pytest.raises(InvalidInput, match=r"'0\.weight' holds a weight of 1e\+200"):
-        patch_agop(vast, images())
+        patch_gradients(vast, images())
     with pytest.raises(InvalidInput, match="`output_sum` must be"):
-        patch_agop(model, images(), output_sum="some")
+        patch_gradients(model, images(), output_sum="some")
     with pytest.raises(InvalidInput, match="`n_images` must be at least 1"):
-        patch_agop(model, images(), n_images=0)
+        patch_gradients(model, images(), n_images=0)
     with pytest.raises(InvalidInput, match="has none"):
-        patch_agop(nn.Sequential(nn.Flatten()), images())
+        patch_gradients(nn.Sequential(nn.Flatten()), images())
 
 
 def wide(features=9, outputs=50):
@@ -399,23 +399,23 @@ def test_an_exact_sum_needs_no_more_passes_than_the_last_layer_has_inputs():
 
 def test_many_outputs_are_estimated_without_bias_and_better_than_by_signs_alone():
     model, x = wide(features=40, outputs=60), images(4)
-    exact = patch_agop(model, x, output_sum="exact")["0"].agop
-    draws = torch.stack([patch_agop(model, x, seed=s)["0"].agop for s in range(60)])
+    exact = patch_gradients(model, x, output_sum="exact")["0"].agop
+    draws = torch.stack([patch_gradients(model, x, seed=s)["0"].agop for s in range(60)])
     spread = draws.std(0) / len(draws) ** 0.5
     # the mean of 60 unbiased draws: entries are correlated, so bound the whole by its expected size
     assert (draws.mean(0) - exact).norm() < 3 * spread.norm()
     error = (draws - exact).flatten(1).norm(dim=1).square().mean().sqrt() / exact.norm()
     plain = nn.Sequential(*model, nn.Identity())  # hides the last layer: signs alone
     plain[-1].forward = lambda y: y * 1
-    signs = torch.stack([patch_agop(plain, x, seed=s)["0"].agop for s in range(20)])
+    signs = torch.stack([patch_gradients(plain, x, seed=s)["0"].agop for s in range(20)])
     plain_error = (signs - exact).flatten(1).norm(dim=1).square().mean().sqrt() / exact.norm()
     assert error < 0.5 * plain_error
-    assert not patch_agop(model, x).is_exact
+    assert not patch_gradients(model, x).is_exact
 
 
 def test_the_same_seed_gives_the_same_bits():
     model, x = wide(features=40, outputs=60), images(4)
-    first, again, other = (patch_agop(model, x, seed=s)["0"].agop for s in (1, 1, 2))
+    first, again, other = (patch_gradients(model, x, seed=s)["0"].agop for s in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -425,7 +425,7 @@ def test_known_architectures_equal_the_definition(name):
     options = {"width": 0.0625} if name != "lenet" else {}
     model = models.build(name, classes=2, shape=(3, 32, 32), **options).double()
     x = images(1, shape=(3, 32, 32))
-    first, *_, last = (layer.name for layer in patch_agop(model, x).layers)
+    first, *_, last = (layer.name for layer in patch_gradients(model, x).layers)
     agrees(model, x, names={first, last} if name != "lenet" else None)
 
 
@@ -449,7 +449,7 @@ def every_pass_counts(monkeypatch):
 
 def test_small_networks_have_all_their_passes():
     model = seeded(lambda: nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(40, 16)))
-    small = patch_agop(model, images(), output_sum="thrifty")
+    small = patch_gradients(model, images(), output_sum="estimated")
     assert small.n_fewer == 0
     assert small.is_exact
 
@@ -457,7 +457,7 @@ def test_small_networks_have_all_their_passes():
 @pytest.mark.usefixtures("every_pass_counts")
 def test_layers_with_many_positions_get_random_combinations_and_the_others_all_outputs():
     model, x, few = hourglass(), images(1, shape=(3, 20, 27)), 2
-    found = patch_agop(model, x, output_sum="thrifty", seed=3)
+    found = patch_gradients(model, x, output_sum="estimated", seed=3)
     assert (found.n_passes, found.n_fewer, found.is_exact) == (12, few, False)
     assert found.method == "16 outputs by 12 combinations (as few as 2 for layers with many positions)"
     generator = generator_from("output signs", 3)
@@ -473,8 +473,10 @@ def test_layers_with_many_positions_get_random_combinations_and_the_others_all_o
 @pytest.mark.usefixtures("every_pass_counts")
 def test_fewer_combinations_are_unbiased():
     model, x = hourglass(), images(2, shape=(3, 20, 27))
-    exact = patch_agop(model, x, output_sum="exact")["0"].agop
-    draws = torch.stack([patch_agop(model, x, output_sum="thrifty", seed=s)["0"].agop for s in range(60)])
+    exact = patch_gradients(model, x, output_sum="exact")["0"].agop
+    draws = torch.stack(
+        [patch_gradients(model, x, output_sum="estimated", seed=s)["0"].agop for s in range(60)]
+    )
     assert (draws.mean(0) - exact).norm() < 3 * draws.std(0).norm() / len(draws) ** 0.5
     assert draws.std(0).norm() > 0.01 * exact.norm()  # they are random
 
@@ -486,14 +488,16 @@ def test_fewer_combinations_are_unbiased():
 def test_nothing_is_saved_where_positions_or_outputs_are_few(model, shape):
     names = [name for name in ("0", "2", "6") if not isinstance(model[int(name)], nn.AdaptiveAvgPool2d)]
     x = images(1, shape=shape)
-    auto, thrifty = (patch_agop(model, x, layers=names, output_sum=way) for way in ("auto", "thrifty"))
-    assert thrifty.n_fewer == 0
-    assert thrifty.is_exact == auto.is_exact
-    for one, other in zip(auto.layers, thrifty.layers, strict=True):
+    auto, estimated = (
+        patch_gradients(model, x, layers=names, output_sum=way) for way in ("auto", "estimated")
+    )
+    assert estimated.n_fewer == 0
+    assert estimated.is_exact == auto.is_exact
+    for one, other in zip(auto.layers, estimated.layers, strict=True):
         assert torch.equal(one.parts, other.parts)
 
 
 @pytest.mark.usefixtures("every_pass_counts")
 def test_images_of_unknown_number_get_all_passes():
     model, x = hourglass(), images(2, shape=(3, 20, 27))
-    assert patch_agop(model, iter([x]), output_sum="thrifty").n_fewer == 0
+    assert patch_gradients(model, iter([x]), output_sum="estimated").n_fewer == 0

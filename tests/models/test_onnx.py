@@ -40,7 +40,7 @@ def test_exported_networks_compute_what_the_model_did(name, how):
 @pytest.mark.parametrize("how", ["legacy", "one_image"])
 def test_an_inspection_of_the_file_says_what_that_of_the_model_says(how):
     network, model = firstlight.load_model(FILES / f"mixed_{how}.onnx"), original("mixed")
-    ours, theirs = (firstlight.patch_agop(one, IMAGES, show=False) for one in (network, model))
+    ours, theirs = (firstlight.patch_gradients(one, IMAGES, show=False) for one in (network, model))
     assert [layer.name for layer in ours.layers] == ["first", "grouped", "answer"]
     assert list(ours.skipped) == ["up"]
     # the exporter folds the normalisation into the first layer, whose gradients and filters are scaled by it

@@ -2,7 +2,7 @@
 
 import torch
 
-from reference.patch_agop import cosine, from_patches, output_shape, patches_of, pearson
+from reference.patch_gradients import cosine, from_patches, output_shape, patches_of, pearson
 
 
 def output_covariance(model, name, images):

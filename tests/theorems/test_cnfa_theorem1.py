@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.theory.one_step import one_step_filters
-from reference import patch_agop as reference
+from reference import patch_gradients as reference
 
 
 class PatchNetwork(nn.Module):
@@ -36,7 +36,7 @@ def trained(slopes, patches, targets, lr):
 
 
 def distance(model, images):
-    layer = patch_agop(model, images)["conv"]
+    layer = patch_gradients(model, images)["conv"]
     return 1 - reference.cosine(layer.agop, layer.feature_matrix)
 
 

@@ -70,7 +70,7 @@ def test_lemmas_1_and_2_gradient_descent_ends_where_they_say(n, d, c, seed):
     rate = 1 / spectral.largest
     slow = float(spectral.values[spectral.rank - 1]) * rate
     steps = min(10**12, math.ceil(40 / slow))
-    late = theory.weights_at(x, y, initial=w0, rate=rate, steps=steps)
+    late = ls.weights(spectral, y, rate=rate, steps=steps, initial=w0)
     assert torch.allclose(late, closed, atol=1e-7 * max(1, closed.abs().max().item()))
 
 
@@ -87,6 +87,12 @@ def test_lemma_2_forgets_the_start():
     a, b = (theory.converged_weights(x, y, initial=draw(6, 3, seed=s)) for s in (2, 3))
     assert torch.allclose(a, b, atol=1e-12)
     assert torch.allclose(a, torch.linalg.lstsq(x, y).solution, atol=1e-12)
+
+
+def trained_kernel(system, initial):
+    """Theorem 2: f(x)_p = ΛᵀΠP_p + W0ᵀ(I - Π)P_p, one row per output channel."""
+    seen = torch.eye(len(system.unseen), dtype=torch.float64) - system.unseen
+    return (seen @ system.selection + system.unseen @ initial.double().mT).mT
 
 
 def trained_convolution(image, size, *, seed):
@@ -108,9 +114,7 @@ def test_theorem_2_the_pixel_error_of_a_trained_convolution_is_exact(c, side, si
     image = draw(c, side, side, seed=c + side)
     model, start, system = trained_convolution(image, size, seed=1)
     assert system.nullity > 0
-    assert torch.allclose(
-        model.weight.detach().flatten(1), theory.trained_kernel(system, initial=start), atol=1e-7
-    )
+    assert torch.allclose(model.weight.detach().flatten(1), trained_kernel(system, start), atol=1e-7)
     test = draw(1, c, side + 2, side, seed=5)
     patches = extract_patches(test, PatchGeometry.square(size, padding=size // 2))[0]
     measured = (model(test) - test).detach()[0].flatten(1).square().sum(0)
@@ -121,7 +125,7 @@ def test_theorem_2_full_rank_patches_give_the_identity_everywhere():
     image = draw(1, 12, 12)
     system = theory.patch_system(image, size=5)
     assert system.is_identity
-    kernel = theory.trained_kernel(system, initial=draw(1, 25, seed=3))
+    kernel = trained_kernel(system, draw(1, 25, seed=3))
     conv = nn.Conv2d(1, 1, 5, padding=2, bias=False).double()
     conv.weight.data = kernel.reshape(1, 1, 5, 5)
     test = draw(10, 1, 20, 17, seed=4)

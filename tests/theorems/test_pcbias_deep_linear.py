@@ -34,7 +34,7 @@ def test_remainder_of_the_first_order_dynamics_falls_as_the_square_of_the_rate()
     layers = layers_of(WIDTHS)
     ratios = []
     for rate in (1e-3, 1e-4, 1e-5):
-        after = dl.compact(dl.stepped(layers, sxx, syx, rate=rate))
+        after = dl.compact(dl.gradient_step(layers, sxx, syx, rate=rate))
         predicted = dl.compact(layers) + dl.first_order_change(layers, sxx, syx, rate=rate)
         ratios.append(float((after - predicted).norm()) / rate**2)
     # converges to a constant: the last two differ by what is third order
@@ -47,7 +47,7 @@ def test_one_layer_has_no_remainder():
     x, y = problem()
     sxx, syx = x.T @ x, y.T @ x
     layers = layers_of((7, 3))
-    after = dl.compact(dl.stepped(layers, sxx, syx, rate=0.01))
+    after = dl.compact(dl.gradient_step(layers, sxx, syx, rate=0.01))
     torch.testing.assert_close(after - layers[0], dl.first_order_change(layers, sxx, syx, rate=0.01))
 
 
@@ -96,7 +96,7 @@ def test_the_closed_form_of_a_deep_network_gets_better_with_width():
             layers = layers_of((8, width, width, 3), seed)
             start = moments.rotated(dl.compact(layers))
             for _ in range(steps):
-                layers = dl.stepped(layers, sxx, syx, rate=rate)
+                layers = dl.gradient_step(layers, sxx, syx, rate=rate)
             found = moments.rotated(dl.compact(layers))
             expected = dl.columns_at(start, moments, rate=rate, steps=steps, depth=depth)
             draws.append(float((found - expected).norm() / expected.norm()))
@@ -114,7 +114,7 @@ def test_depth_multiplies_the_initial_rate():
     for depth in (1, 2, 4):
         layers = layers_of((6, *[1500] * (depth - 1), 3))
         before = moments.rotated(dl.compact(layers))[:, 0].norm()
-        after = moments.rotated(dl.compact(dl.stepped(layers, sxx, syx, rate=rate)))[:, 0].norm()
+        after = moments.rotated(dl.compact(dl.gradient_step(layers, sxx, syx, rate=rate)))[:, 0].norm()
         decays[depth] = 1 - float(after / before)
     # entrywise fluctuations of A and B are sqrt(depth/width) = 5 %
     assert decays[2] / decays[1] == pytest.approx(2, rel=0.15)
@@ -181,7 +181,7 @@ def test_first_step_drifts_the_scale_matrices_as_corrected():
     widths = (q, *[width] * (depth - 1), k)
     layers = layers_of(widths, draws=(1500,))
     before = dl.scale_matrices(layers)
-    after = dl.scale_matrices(dl.stepped(layers, sxx, syx, rate=rate))
+    after = dl.scale_matrices(dl.gradient_step(layers, sxx, syx, rate=rate))
     expected = dl.expected_drift(widths, sxx, rate=rate)
     for index in range(depth - 1):
         found = (before.left[index] - after.left[index]).mean(0).trace() / expected.left[index].trace()

@@ -65,6 +65,8 @@ def test_on_odd_data_the_trained_network_stays_the_predicted_linear_map(float64)
         # the loop's loss averages over samples, the theory's is half the sum
         recipe = Recipe(lr=rate * len(x) / 2, steps=steps, batch_size=None, loss="mse")
         train(model, x[:, :, None, None], y[:, None], recipe, show=False)
-        expected = theory.linear_map_at(start, a, moments, rate=rate, steps=steps) @ moments.basis.T
+        # on odd data v <- v - μ|a|²/4 (v Σ_XX - yᵀX): a one-layer linear network with a quarter of the rate
+        effective = rate * float(a.square().sum()) / 4
+        expected = dl.columns_at(start[None], moments, rate=effective, steps=steps)[0] @ moments.basis.T
         outputs = model(x[:, :, None, None])[:, 0].detach()
         torch.testing.assert_close(outputs, x @ expected, rtol=0, atol=1e-10)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from firstlight.data.catalogue import load
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, ansatz_from
-from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.models.building import build
 from firstlight.models.pretrained import resnet50_imagenet, resnet50_normalised
 from firstlight.pages.figures.dots import Dots, dots
@@ -43,8 +43,8 @@ class AnsatzResnet50(Study):
     def run(cls, cfg: Config) -> Measured:
         """Measure all convolutions on photographs."""
         model, fresh, images = _networks(cfg)
-        trained = patch_agop(model, images, layers="convolutions", seed=cfg.seed)
-        initial = patch_agop(fresh, images[: cfg.initial_images], layers="convolutions", seed=cfg.seed)
+        trained = patch_gradients(model, images, layers="convolutions", seed=cfg.seed)
+        initial = patch_gradients(fresh, images[: cfg.initial_images], layers="convolutions", seed=cfg.seed)
         agreement = ansatz_from(trained, initial, seed=cfg.seed)
         after, rotated, isotropy = (
             agreement.values(TRAINED, what) for what in ("pearson", "null_pearson", "isotropy")

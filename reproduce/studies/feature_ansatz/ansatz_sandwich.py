@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from firstlight._internal.seeds import generator_from, global_seed
-from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
 
@@ -46,7 +46,7 @@ class AnsatzSandwich(Study):
 def _differences(model: nn.Sequential, x: Tensor) -> Series:
     """Relative difference of the two computations by convolution."""
     differences = {}
-    for layer in patch_agop(model, x, layers="convolutions").layers:
+    for layer in patch_gradients(model, x, layers="convolutions").layers:
         slow = _from_patches(model, int(layer.name), x).double()
         differences[f"layer {layer.name}"] = float((layer.agop[0] - slow).norm() / slow.norm())
     return by(differences, list(differences.values()))

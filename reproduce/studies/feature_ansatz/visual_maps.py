@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from firstlight.measures.feature_ansatz.layer_maps import layer_maps
-from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.training.loop import accuracy
@@ -45,7 +45,7 @@ class VisualMaps(Study):
         images = test.sample(min(cfg.images, len(test)), seed=cfg.seed).x
         measured: dict[str, Series | float] = {"test accuracy": accuracy(networks[""], test)}
         for name, model in networks.items():
-            layers = patch_agop(model, images, layers="convolutions", seed=cfg.seed, show=False).layers
+            layers = patch_gradients(model, images, layers="convolutions", seed=cfg.seed, show=False).layers
             maps = layer_maps(model, layers, images)
             points = range(1, len(maps) + 1)
             measured[f"agreement of maps{name}"] = by(points, [float(m.agreement.mean()) for m in maps])

@@ -10,7 +10,7 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions.normalisation import MNIST_NORMALISATION, ChannelNormalisation
 from firstlight.maths.correlation import spearman
 from firstlight.measures.copy_or_memorise.layer_images import layer_images, resized
-from firstlight.measures.layers import layer_probe
+from firstlight.measures.layers.layer_probe import layer_probe
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.questions.copy_or_memorise.task import IdentityTask

@@ -77,7 +77,7 @@ def _remainders(seed: int) -> Tensor:
     layers = dl.drawn_layers(DIMS, dl.definition3_variances(DIMS), generator=generator)
     remainders = []
     for rate in RATES:
-        after = dl.compact(dl.stepped(layers, sxx, syx, rate=rate))
+        after = dl.compact(dl.gradient_step(layers, sxx, syx, rate=rate))
         first = dl.compact(layers) + dl.first_order_change(layers, sxx, syx, rate=rate)
         remainders.append((after - first).norm() / rate**2)
     return torch.stack(remainders)
@@ -144,7 +144,10 @@ def _drift(width: int, draws: int, seed: int) -> tuple[Tensor, Tensor, float]:
         count = min(CHUNK, draws - start)
         variances = dl.definition3_variances(widths)
         layers = dl.drawn_layers(widths, variances, generator=generator, draws=(count,))
-        before, after = dl.scale_matrices(layers), dl.scale_matrices(dl.stepped(layers, sxx, syx, rate=rate))
+        before, after = (
+            dl.scale_matrices(layers),
+            dl.scale_matrices(dl.gradient_step(layers, sxx, syx, rate=rate)),
+        )
         for i in range(depth):
             left[i] += (before.left[i] - after.left[i]).diagonal(dim1=-2, dim2=-1).sum() / draws
             right[i] += (before.right[i] - after.right[i]).diagonal(dim1=-2, dim2=-1).sum() / draws

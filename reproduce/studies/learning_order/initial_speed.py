@@ -94,5 +94,5 @@ def _descent(
     for _ in range(steps):
         gap = (moments.rotated(dl.compact(layers)) - moments.optimum) * moments.values.sqrt()
         losses.append(gap.square().sum())
-        layers = dl.stepped(layers, sxx, syx, rate=rate)
+        layers = dl.gradient_step(layers, sxx, syx, rate=rate)
     return torch.stack(losses) / losses[0], dl.compact(layers)

@@ -58,7 +58,7 @@ class ScaleMatrices(CurveStudy):
                 gap = (moments.rotated(dl.compact(layers)) - moments.optimum) * moments.values.sqrt()
                 losses.append(gap.square().sum())
                 readings.append(_read(layers))
-            layers = dl.stepped(layers, sxx, syx, rate=rate)
+            layers = dl.gradient_step(layers, sxx, syx, rate=rate)
         excess = torch.stack(losses) / losses[0]
         return _measured(excess, torch.stack(readings, dim=-1), tuple(sorted(wanted)))
 

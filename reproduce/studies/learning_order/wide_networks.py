@@ -96,7 +96,7 @@ def _closed_form_errors(width: int, steps: int, seed: int) -> tuple[float, float
     layers = _layers((20, width, width, 3), seed)
     initial = moments.rotated(dl.compact(layers))
     for _ in range(steps):
-        layers = dl.stepped(layers, sxx, syx, rate=rate)
+        layers = dl.gradient_step(layers, sxx, syx, rate=rate)
     reached = moments.rotated(dl.compact(layers))
     expected = [dl.columns_at(initial, moments, rate=rate, steps=steps, depth=depth) for depth in (3, 1)]
     errors = [float((reached - e).norm() / expected[0].norm()) for e in expected]
@@ -119,7 +119,7 @@ def _leading_rate(depth: int, cfg: WideNetworks.Config, *, trained: int) -> floa
         layers = _layers((20, *[cfg.rate_width] * (depth - 1), 3), 1000 * cfg.seed + net)
         before = dl.compact(layers)
         for _ in range(steps):
-            layers = [*dl.stepped(layers, sxx, syx, rate=rate)[:trained], *layers[trained:]]
+            layers = [*dl.gradient_step(layers, sxx, syx, rate=rate)[:trained], *layers[trained:]]
         columns.append(torch.stack([moments.rotated(w)[:, 0] for w in (before, dl.compact(layers))]))
     spread = torch.stack(columns).std(0).mean(1)
     return -float((spread[1] / spread[0]).log()) / steps

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
-from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.measures.feature_ansatz.stationarity import stationarity
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured
@@ -37,7 +37,7 @@ class ExactRelations(Study):
     def run(cls, cfg: Config) -> Measured:
         """Train both networks for real, in float64."""
         linear, inputs = _deep_linear(cfg)
-        rows = ansatz_exponent(patch_agop(linear, inputs, show=False), seed=cfg.seed)
+        rows = ansatz_exponent(patch_gradients(linear, inputs, show=False), seed=cfg.seed)
         early, late = (_residuals(cfg, iterations) for iterations in (3, cfg.iterations))
         return {
             "error of the first exponent": abs(rows[0].exponent - 1 / cfg.depth),

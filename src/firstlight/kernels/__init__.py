@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from firstlight.kernels.gram import gram
     from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
     from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
-    from firstlight.kernels.resumable_gram import gram_in_parts, stored_gram
+    from firstlight.kernels.resumable_gram import gram_in_parts
     from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
     from firstlight.kernels.ridge import (
         CholeskyPath,
@@ -43,7 +43,6 @@ __all__ = [
     "ridge_solver",
     "scaled_gram",
     "solve_ridge",
-    "stored_gram",
 ]
 
 lazy_exports(__name__)

@@ -16,9 +16,16 @@ from torch import Tensor
 
 from firstlight._internal.devices import chosen_device, knows_float64
 from firstlight._internal.errors import unknown_name
-from firstlight.kernels.compiled.dual_activations import HEAVY64, NEAR64, NEARER64, SAME32, SAME64, looks
+from firstlight.kernels.compiled.dual_activations import (
+    HEAVY64,
+    NEAR64,
+    NEARER64,
+    SAME32,
+    SAME64,
+    close_cosine_stride,
+)
 from firstlight.kernels.kernel import ConvKernel, Kernel
-from firstlight.kernels.prepared_images import Columns, Plan, Rows
+from firstlight.kernels.prepared_images import FirstImages, KernelPlan, SecondImages
 
 ENGINES = ("auto", "compiled", "tensors")
 _SAME = {torch.float32: float(SAME32), torch.float64: SAME64}
@@ -42,49 +49,59 @@ def uses_tensors(engine: str, kernel: Kernel) -> bool:
 
 
 @torch.no_grad()
-def tensor_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[np.ndarray, np.ndarray]:
+def tensor_values(
+    plan: KernelPlan, rows: FirstImages, columns: SecondImages
+) -> tuple[np.ndarray, np.ndarray]:
     """Values of a tile, and the weighted share of cosines close to 1, row x column."""
     sides = _Sides(plan, rows, columns)
     total = torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device)
-    near = _Near(plan, total)
+    near = _CloseCosines(plan, total)
     for shift in sides.shifts():
         first, second = sides.maps(shift)
-        value, close = _climb(sides.kernel, sides.products(shift), first, second)
+        value, close = _forward_layers(sides.kernel, sides.products(shift), first, second)
         total = total + value
         near.add(shift, close)
     return (total / sides.divisor).cpu().numpy(), near.shares()
 
 
 @torch.enable_grad()
-def tensor_slopes(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor, np.ndarray]:
+def flatten_tensor_gradients(
+    plan: KernelPlan, rows: FirstImages, columns: SecondImages
+) -> tuple[Tensor, Tensor, np.ndarray]:
     """Derivatives of flatten kernels by inner products and by squared norms of the columns' patches.
 
     Both are position x row x column; the third is the share of close cosines as in :func:`tensor_values`.
     """
     sides = _Sides(plan, rows, columns)
     products, square = sides.products((0, 0)), sides.own_squares()
+    # ∂K/∂s and ∂K/∂n with s = ⟨x[p], z[p]⟩, n = ‖z[p]‖², of all pairs by one backward pass: no pair touches another
     first, _ = sides.maps((0, 0))
-    value, near = _climb(sides.kernel, products, first, sides.layers(square))
+    value, near = _forward_layers(sides.kernel, products, first, sides.layers(square))
     by_product, by_norm = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
     return _by_position(by_product), _by_position(by_norm), near.cpu().numpy() / len(rows.squares)
 
 
 @torch.no_grad()
-def tensor_close(plan: Plan, rows: Rows, columns: Columns) -> np.ndarray:
+def tensor_close_shares(plan: KernelPlan, rows: FirstImages, columns: SecondImages) -> np.ndarray:
     """The weighted share of cosines close to 1 as in :func:`tensor_values`, at every few displacements."""
     sides = _Sides(plan, rows, columns)
-    near = _Near(plan, torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device))
-    step = looks(*sides.sizes[-1])
+    near = _CloseCosines(plan, torch.zeros(sides.pairs, dtype=torch.float64, device=sides.device))
+    step = close_cosine_stride(*sides.sizes[-1])
     for shift in sides.shifts():
         if shift[0] % step == 0 and shift[1] % step == 0:
             first, second = sides.maps(shift)
-            near.add(shift, _climb(sides.kernel, sides.products(shift), first, second)[1])
+            # few displacements are enough to find images alike: those of a surface are alike at all of them
+            near.add(shift, _forward_layers(sides.kernel, sides.products(shift), first, second)[1])
     return near.shares()
 
 
 @torch.enable_grad()
-def tensor_gradients(
-    plan: Plan, rows: Rows, columns: Columns, alpha: Float[Tensor, "rows k"], taken: np.ndarray
+def pooled_tensor_gradients(
+    plan: KernelPlan,
+    rows: FirstImages,
+    columns: SecondImages,
+    alpha: Float[Tensor, "rows k"],
+    taken: np.ndarray,
 ) -> Float[Tensor, "p kd columns"]:
     """Gradients of pooled kernels by the columns' patches, norms included, position x (output d) x column.
 
@@ -100,21 +117,23 @@ def tensor_gradients(
         products, square = sides.products(shift), sides.own_squares()
         (down, right), (first, _) = shift, sides.maps(shift)
         second = [_window(layer, down, right) for layer in sides.layers(square)]
-        value, _ = _climb(sides.kernel, products, first, second)
+        value, _ = _forward_layers(sides.kernel, products, first, second)
         slopes = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
         by_product, by_norm = (slope * mask for slope in slopes)
+        # ∇_{z[p+τ]} K = (∂K/∂s) x[p] + 2 (∂K/∂n) z[p+τ]: the first part at the displaced positions ...
         here = _window(sides.first, -down, -right)
         target = _window(out.permute(0, 3, 4, 1, 2), down, right)
         target += torch.einsum("nmhw,ndhw,nk->mkdhw", by_product, here, weights)
+        # ... the second where n was differentiated, without displacement
         norms = 2 * torch.einsum("nmhw,nk->mkhw", by_norm, weights)
         out += torch.einsum("mkhw,mdhw->mhwkd", norms, sides.second)
     return out.permute(1, 2, 3, 4, 0).flatten(2, 3).flatten(0, 1).cpu()
 
 
-class _Near:
+class _CloseCosines:
     """Counts cosines close to 1: without a displacement, where nearly identical images show, and with one."""
 
-    def __init__(self, plan: Plan, like: Tensor) -> None:
+    def __init__(self, plan: KernelPlan, like: Tensor) -> None:
         self.sizes = plan.sizes
         self.weights = [torch.zeros_like(like), torch.zeros_like(like)]
         self.positions = [0, 0]
@@ -135,7 +154,7 @@ class _Near:
 class _Sides:
     """Both sides of a tile as maps, image x ... x row x column, where the accelerator can reach them."""
 
-    def __init__(self, plan: Plan, rows: Rows, columns: Columns) -> None:
+    def __init__(self, plan: KernelPlan, rows: FirstImages, columns: SecondImages) -> None:
         assert isinstance(plan.kernel, ConvKernel)
         self.plan, self.kernel = plan, plan.kernel
         self.dtype = rows.patches.dtype
@@ -179,6 +198,7 @@ class _Sides:
 
     def own_squares(self) -> Float[Tensor, "n m h w"]:
         """Squared norms of the columns' patches, one copy for each pair, to be differentiated by pair."""
+        # σ_b² is part of Λ¹(z,z) but not of ‖z[p]‖²
         plain = self.second_squares[0] - self.kernel.bias_variance
         return plain.expand(self.pairs[0], *plain.shape).clone().requires_grad_()
 
@@ -186,11 +206,12 @@ class _Sides:
         """Squared norms of all layers from those of the first, as part of the graph."""
         variances = [square + self.kernel.bias_variance]
         while len(variances) < len(self.sizes):
+            # Λ(z,z)[p,p] → (σ_w²/q²) Σδ Λ(z,z)[p+δ,p+δ] + σ_b², for κ₁(1) = 1
             variances.append(self.kernel.scale * _box(variances[-1], self.kernel) + self.kernel.bias_variance)
         return variances
 
 
-def _climb(kernel: ConvKernel, products: Tensor, first: Maps, second: Maps) -> tuple[Tensor, Tensor]:
+def _forward_layers(kernel: ConvKernel, products: Tensor, first: Maps, second: Maps) -> tuple[Tensor, Tensor]:
     """Sum over the last layer's positions, and weight of close cosines, of every pair."""
     covariance = products + kernel.bias_variance
     sigma, tangent = covariance, torch.zeros_like(covariance)
@@ -199,17 +220,21 @@ def _climb(kernel: ConvKernel, products: Tensor, first: Maps, second: Maps) -> t
         if layer:
             covariance = kernel.scale * _box(sigma, kernel) + kernel.bias_variance
             tangent = kernel.scale * _box(tangent, kernel)
+        # Λ(x,x) Λ(z,z) → ρ = Λ / √(Λ(x,x) Λ(z,z)), 0 for a zero patch
         square = a * b
         there = square > 0
         norm = torch.where(there, square, 1.0).sqrt()
         rho = torch.where(there, covariance / norm, 0.0)
+        # 1 - |ρ|: near 1 the slope of arccos is infinite, so equal patches are taken out by construction
         gap = 1 - rho.abs()
         apart = gap > _SAME[products.dtype]
         inner = torch.where(apart, rho, 0.0)  # identical patches: no slope, by construction
+        # κ₀ = 1 - θ/π and κ₁ = ρκ₀ + sin θ/π
         angle = torch.where(apart, torch.acos(inner), math.pi * (rho < 0).to(rho.dtype))
         sine = torch.where(apart, ((1 - inner) * (1 + inner)).sqrt(), 0.0)
         kappa = 1 - angle / math.pi
         sigma = torch.where(there, norm * (rho * kappa + sine / math.pi), 0.0)
+        # T = κ₀(ρ) (Λ + (σ_w²/q²) ΣδT)
         tangent = torch.where(there, kappa * (covariance + tangent), 0.0)
         close += ((gap < NEAR64).to(gap.dtype) + (HEAVY64 - 1) * (gap < NEARER64)).detach().sum((2, 3))
     last = sigma if kernel.kind == "nngp" else sigma + tangent

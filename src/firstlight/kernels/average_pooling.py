@@ -9,13 +9,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.kernels.compiled import average_pooling as halving_lanes
+from firstlight.kernels.compiled.layers import Layers
 from firstlight.kernels.kernel import ConvKernel
 
 Maps = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Stages:
+class PoolingPlan:
     """A kernel with pooling for images of one shape: what all pairs share."""
 
     kernel: ConvKernel
@@ -44,6 +45,7 @@ class Stages:
             near = sides[0][2 * here.start : 2 * here.stop], sides[1][2 * here.start : 2 * here.stop]
             (total, *counted), below = self._stage(patches, below, near, layers, pools)
             close += counted
+        # each share by the number of cosines looked at: few equal positions must not drown among all pairs
         still, moved, searched = close.tolist()
         count = int(self.sizes[-1].prod())
         return total / count**2, max(still / int(self.sizes.prod(1).sum()), moved / max(searched, 1))
@@ -62,10 +64,12 @@ class Stages:
         square = squares.reshape(self.sizes[0]) + kernel.bias_variance
         for index, (layers, _, pools) in enumerate(self.parts()):
             if index:
+                # a pooled norm is a mean over 4 x 4 pairs of positions: read off the diagonal of the pooled pairs
                 h, w = self.sizes[layers.start - 1] // 2
                 pooled = below[0].reshape(h, h, w, w)
                 lines, columns = np.arange(h)[:, None], np.arange(w)[None]
                 square = self._next(pooled[lines, lines, columns, columns])
+            # between poolings κ₁(1) = 1, so the norms need none but themselves
             stage = [square]
             for _ in range(layers.start + 1, layers.stop):
                 stage.append(self._next(stage[-1]))
@@ -79,6 +83,7 @@ class Stages:
 
     def _next(self, square: np.ndarray) -> np.ndarray:
         kernel = self.kernel
+        # Λ(x,x)[p,p] → Σ(x,x) = Λ(x,x) → σ_w²/q² Σδ Λ(x,x)[p+δ, p+δ] + σ_b²; the mean pool times q² is the sum
         maps = torch.from_numpy(np.ascontiguousarray(square))[None]
         pooled = torch.nn.functional.avg_pool2d(maps, kernel.size, 1, kernel.padding) * kernel.size**2
         values: np.ndarray = kernel.scale * pooled[0].numpy() + kernel.bias_variance
@@ -88,18 +93,18 @@ class Stages:
         self, patches: Maps, below: Maps, sides: Maps, layers: slice, pools: bool
     ) -> tuple[tuple[float, float, float, int], Maps]:
         dtype = patches[0].dtype
-        sizes = self.sizes[layers]
+        sizes, kernel = self.sizes[layers], self.kernel
+        layers_of_stage = Layers(
+            sizes, kernel.size, kernel.padding, self.scales.astype(dtype), kernel.kind == "nngp"
+        )
         height = self.sizes[layers.start - 1] // 2 if layers.start else sizes[0]
         h, w = np.maximum(height, sizes[0])
         strips = np.empty((2, 2, h, w * w), dtype)
-        rooms = ((strips[0, 0], strips[0, 1]), (strips[1, 0], strips[1, 1]), np.empty(w * w, dtype))
+        buffers = ((strips[0, 0], strips[0, 1]), (strips[1, 0], strips[1, 1]), np.empty(w * w, dtype))
         rows, columns = sizes[-1] // 2
         maps = np.zeros((2, rows, rows, columns * columns), dtype) if pools else None
         above = _no_maps(dtype) if maps is None else (maps[0], maps[1])
-        sums = halving_lanes.stage(
-            patches, below, sides, sizes, height, (self.kernel.size, self.kernel.padding),
-            self.scales.astype(dtype), rooms, above, self.kernel.kind == "nngp",
-        )  # fmt: skip
+        sums = halving_lanes.pooling_stage(patches, below, sides, layers_of_stage, height, buffers, above)
         return sums, above
 
 

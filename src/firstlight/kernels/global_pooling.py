@@ -12,15 +12,17 @@ from firstlight.kernels.compiled import patches as patch_lanes
 from firstlight.kernels.compiled.global_pooling_forward import PAIRS
 from firstlight.kernels.compiled.layers import LANES
 from firstlight.kernels.kernel import ConvKernel
-from firstlight.kernels.prepared_images import Columns, Pairs, Plan, Rows
+from firstlight.kernels.prepared_images import FirstImages, KernelPlan, SecondImages, SinglePairs
 
 WIDTH = 8  # second images in a block of lanes; LANES / WIDTH first ones
 
 
-def pooled_values(plan: Plan, rows: Rows, columns: Columns, upper: bool) -> tuple[np.ndarray, np.ndarray]:
+def pooled_values(
+    plan: KernelPlan, rows: FirstImages, columns: SecondImages, upper: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Values of a tile, and shares of close cosines; above the diagonal and on it only, if `upper`."""
     out, close = (np.zeros((rows.patches.shape[1], columns.squares.shape[1])) for _ in range(2))
-    i, j = tile_pairs(rows.patches.shape[1], columns.n, upper)
+    i, j = _tile_pairs(rows.patches.shape[1], columns.n, upper)
     values, still, shares = _pair_values(
         plan, rows.patches, columns.patches.mT, rows.squares, columns.squares, i, j
     )
@@ -32,45 +34,47 @@ def pooled_values(plan: Plan, rows: Rows, columns: Columns, upper: bool) -> tupl
     return out, close
 
 
-def tile_pairs(n: int, m: int, upper: bool) -> tuple[np.ndarray, np.ndarray]:
+def _tile_pairs(n: int, m: int, upper: bool) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of the entries of a tile; those above the diagonal and on it, if `upper`."""
     i, j = np.triu_indices(n, m=m) if upper else np.indices((n, m)).reshape(2, -1)
     return i, j
 
 
-def halved_values(plan: Plan, rows: Rows, columns: Columns, upper: bool) -> tuple[np.ndarray, np.ndarray]:
+def average_pooled_values(
+    plan: KernelPlan, rows: FirstImages, columns: SecondImages, upper: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Values of a tile of a kernel with pooling between layers, pair by pair, and shares of close cosines."""
-    stages, lines = plan.stages, int(plan.sizes[0, 0])
+    pooling, lines = plan.pooling_plan, int(plan.sizes[0, 0])
     first, second = in_lines(rows.patches.mT, lines), in_lines(columns.patches[:, :, : columns.n], lines)
     ours, theirs = (
-        [stages.sides(squares, first.dtype) for squares in side.T.numpy()]
+        [pooling.sides(squares, first.dtype) for squares in side.T.numpy()]
         for side in (rows.squares, columns.squares)
     )
     out, close = (
         np.zeros((len(first), columns.squares.shape[1])),
         np.zeros((len(first), columns.squares.shape[1])),
     )
-    for i, j in zip(*tile_pairs(len(first), len(second), upper), strict=True):
+    for i, j in zip(*_tile_pairs(len(first), len(second), upper), strict=True):
         if upper and i == j:  # an image with itself: rounding would find angles where there are none
-            image, side = first[i].astype(np.float64), stages.sides(rows.squares[:, i].numpy())
-            out[i, j], _ = stages.value(image, image, (side, side))
+            image, side = first[i].astype(np.float64), pooling.sides(rows.squares[:, i].numpy())
+            out[i, j], _ = pooling.value(image, image, (side, side))
         else:
-            out[i, j], close[i, j] = stages.value(first[i], second[j], (ours[i], theirs[j]))
+            out[i, j], close[i, j] = pooling.value(first[i], second[j], (ours[i], theirs[j]))
     return out, close
 
 
-def exact_halved_values(pairs: Pairs) -> np.ndarray:
+def exact_average_pooled_values(pairs: SinglePairs) -> np.ndarray:
     """Values of single pairs of images in float64, of a kernel with pooling between layers."""
     plan = pairs.plan
-    stages, lines = plan.stages, int(plan.sizes[0, 0])
+    pooling, lines = plan.pooling_plan, int(plan.sizes[0, 0])
     first, second = in_lines(pairs.first, lines), in_lines(pairs.second, lines)
-    ours = [stages.sides(squares) for squares in pairs.first_squares.T.numpy()]
-    theirs = [stages.sides(squares) for squares in pairs.second_squares.T.numpy()]
+    ours = [pooling.sides(squares) for squares in pairs.first_squares.T.numpy()]
+    theirs = [pooling.sides(squares) for squares in pairs.second_squares.T.numpy()]
     both = zip(pairs.i, pairs.j, strict=True)
-    return np.array([stages.value(first[i], second[j], (ours[i], theirs[j]))[0] for i, j in both])
+    return np.array([pooling.value(first[i], second[j], (ours[i], theirs[j]))[0] for i, j in both])
 
 
-def exact_pooled_values(pairs: Pairs) -> np.ndarray:
+def exact_pooled_values(pairs: SinglePairs) -> np.ndarray:
     """Values of single pairs of images in float64."""
     values, _, _ = _pair_values(
         pairs.plan,
@@ -85,7 +89,7 @@ def exact_pooled_values(pairs: Pairs) -> np.ndarray:
 
 
 def _pair_values(
-    plan: Plan,
+    plan: KernelPlan,
     first: Float[Tensor, "p a d"],
     second: Float[Tensor, "p b d"],
     first_squares: Float[Tensor, "t a"],
@@ -110,10 +114,7 @@ def _pair_values(
             *(_side_by_side(planes[..., own]) for planes, own in zip(images, sides, strict=True)),
             window,
             tuple(_side_by_side(norm[..., own]) for norm, own in zip(norms, sides, strict=True)),
-            plan.sizes,
-            (kernel.size, kernel.padding),
-            plan.scales(first.dtype),
-            kernel.kind == "nngp",
+            plan.layers(first.dtype),
             values[start : start + PAIRS],
             still[start : start + PAIRS],
             close[:, start : start + PAIRS],
@@ -139,7 +140,7 @@ def _in_lanes(patches: Float[Tensor, "p lanes d"]) -> np.ndarray:
     return patches.mT.flatten(1).contiguous().numpy()
 
 
-def _shared_lines(plan: Plan) -> tuple[int, int]:
+def _shared_lines(plan: KernelPlan) -> tuple[int, int]:
     """Channels and lines of pixels per patch where neighbouring patches share them; else (1, 1)."""
     return (plan.shape[0], plan.kernel.geometry.size[0]) if plan.shares_pixels else (1, 1)
 
@@ -152,7 +153,12 @@ def _norms_in_lanes(squares: Float[Tensor, "t lanes"], like: Tensor) -> np.ndarr
 
 
 def pooled_gradients(
-    plan: Plan, rows: Rows, columns: Columns, alpha: Float[Tensor, "rows k"], *, doubt: float
+    plan: KernelPlan,
+    rows: FirstImages,
+    columns: SecondImages,
+    alpha: Float[Tensor, "rows k"],
+    *,
+    doubt: float,
 ) -> tuple[Float[Tensor, "p kd lanes"], np.ndarray]:
     """Gradients at the points of a tile, for all outputs, norms included, position x (output d) x point.
 
@@ -181,7 +187,7 @@ def pooled_gradients(
     return out.flatten(1, 2), np.concatenate(left_out)
 
 
-def exact_pooled_gradients(pairs: Pairs) -> Float[Tensor, "p d n"]:
+def exact_pooled_gradients(pairs: SinglePairs) -> Float[Tensor, "p d n"]:
     """Gradients of up to `LANES` single pairs by the patches of the second images, in float64."""
     n = len(pairs.i)
     i, j = (np.pad(side, (0, LANES - n), mode="edge") for side in (pairs.i, pairs.j))
@@ -196,27 +202,23 @@ def exact_pooled_gradients(pairs: Pairs) -> Float[Tensor, "p d n"]:
 
 
 def _pair_gradients(
-    plan: Plan,
+    plan: KernelPlan,
     first: Float[Tensor, "p lanes d"],
     second: Float[Tensor, "p lanes d"],
     first_squares: Float[Tensor, "t lanes"],
     second_squares: Float[Tensor, "t lanes"],
 ) -> tuple[Float[Tensor, "p d lanes"], np.ndarray]:
     """Gradients of `LANES` pairs by the patches of the second images, and shares of cosines close to 1."""
-    kernel, dtype = plan.kernel, first.dtype
-    assert isinstance(kernel, ConvKernel)
+    dtype = first.dtype
     sums = torch.zeros(plan.positions, plan.dimension * LANES, dtype=dtype)
     close = np.empty((2, LANES))
-    pooled_slope_lanes.pooled_slopes(
+    pooled_slope_lanes.pooled_pair_gradients(
         _in_lanes(first),
         _in_lanes(second),
         _shared_lines(plan),
         _norms_in_lanes(first_squares, first),
         _norms_in_lanes(second_squares, first),
-        plan.sizes,
-        (kernel.size, kernel.padding),
-        plan.scales(dtype),
-        kernel.kind == "nngp",
+        plan.layers(dtype),
         sums.numpy().dtype.type(1 / plan.last**2),
         sums.numpy(),
         close,

@@ -18,14 +18,19 @@ from firstlight._internal.executor import (
 )
 from firstlight._internal.progress import progress
 from firstlight._internal.shapes import Images
-from firstlight.kernels.accelerator import tensor_close, tensor_gradients, tensor_slopes, uses_tensors
+from firstlight.kernels.accelerator import (
+    flatten_tensor_gradients,
+    pooled_tensor_gradients,
+    tensor_close_shares,
+    uses_tensors,
+)
 from firstlight.kernels.compiled import layers as lanes
 from firstlight.kernels.compiled import patches as patch_lanes
 from firstlight.kernels.compiled.layers import LANES
 from firstlight.kernels.global_pooling import exact_pooled_gradients, pooled_gradients
 from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, check_gradients
-from firstlight.kernels.prepared_images import ROWS, Columns, Pairs, Plan, Rows
+from firstlight.kernels.prepared_images import ROWS, FirstImages, KernelPlan, SecondImages, SinglePairs
 
 MEMORY = 64 << 20  # bytes of gradients that are held at a time, per thread
 GROUP = 128  # centres of one matrix product: with 32 the product runs at half the speed
@@ -71,7 +76,7 @@ def kernel_agop(
         Cost ``O(n m |S| k d)``, memory independent of n and m beyond the images.
     """
     check_gradients(kernel)
-    plan = Plan.of(kernel, centres, metric)
+    plan = KernelPlan.of(kernel, centres, metric)
     points = centres if points is None else points
     plan.check(points, "points")
     if alpha.ndim != 2 or len(alpha) != len(centres) or not alpha.isfinite().all():
@@ -100,8 +105,10 @@ def kernel_agop(
                 total += part
                 bar.update(completed=min(done * task.width, len(points)))
                 report_fraction(done / len(starts))
+    # gradients are by y[p] = M^½ x[p]; ∇_x = M^½ ∇_y, so the outer products are multiplied from both sides
     if plan.root is not None:
         total = plan.root @ total @ plan.root
+    # patches hold the root of the kernel's factor: two gradients bring the whole factor back
     return (total + total.T) * (0.5 * kernel.patch_scale(plan.shape[0]) / len(points))
 
 
@@ -109,7 +116,7 @@ def kernel_agop(
 class _Task:
     """All that the threads share."""
 
-    plan: Plan
+    plan: KernelPlan
     centres: Tensor
     points: Tensor
     alpha: Tensor
@@ -134,28 +141,31 @@ class _Task:
         bands = []
         for j in range(start, stop, LANES):
             points = self.points[j : min(j + LANES, stop)]
-            columns = Columns.of(plan, points, self.dtype)
+            columns = SecondImages.of(plan, points, self.dtype)
             bands.append(_Gradients(plan, columns, points, n_outputs, self.on_tensors))
         for i in range(0, len(self.centres), self.group):
             images = self.centres[i : i + self.group]
-            rows = Rows.of(plan, images, self.dtype)
+            rows = FirstImages.of(plan, images, self.dtype)
             self.add(bands, rows, images, self.alpha[i : i + self.group].to(self.dtype))
         return torch.stack([band.outer_products() for band in bands]).sum(0)
 
-    def add(self, bands: list["_Gradients"], rows: Rows, images: Tensor, alpha: Tensor) -> None:
+    def add(self, bands: list["_Gradients"], rows: FirstImages, images: Tensor, alpha: Tensor) -> None:
         """Let some centres contribute to all bands."""
         kernel = self.plan.kernel
         if isinstance(kernel, ConvKernel) and kernel.readout == "gap":
             for band in bands:
                 band.add_pooled(rows, images, alpha)
             return
+        # D_ij(p) = ∂K_ij/∂s_ij(p), one way back per pair, for all outputs
         slopes = [band.slopes(rows, images, alpha) for band in bands]
         weights = alpha.T.contiguous()
         for start in range(0, self.plan.positions, CHUNK):
             part = slice(start, start + CHUNK)
+            # α_io x_i[p] for all outputs, then one product with D_ij(p) per position: Σ_i α_io D_ij(p) x_i[p]
             left = (rows.patches.mT[part, None] * weights[:, None]).flatten(1, 2)
             for band, (by_product, _) in zip(bands, slopes, strict=True):
                 band.inner[part].baddbmm_(left, by_product[part])
+        # through ‖z[p]‖²: Σ_i α_io ∂K_ij/∂n_j(p), to be multiplied by 2 z_j[p] at the end
         for band, (_, by_norm) in zip(bands, slopes, strict=True):
             band.norm.baddbmm_(weights.expand(self.plan.positions, *weights.shape), by_norm)
 
@@ -164,7 +174,7 @@ class _Gradients:
     """Gradients of all outputs at up to `LANES` points, while the centres pass by."""
 
     def __init__(
-        self, plan: Plan, columns: Columns, points: Tensor, n_outputs: int, on_tensors: bool
+        self, plan: KernelPlan, columns: SecondImages, points: Tensor, n_outputs: int, on_tensors: bool
     ) -> None:
         self.plan, self.columns, self.points, self.n_outputs = plan, columns, points, n_outputs
         self.on_tensors = on_tensors
@@ -172,14 +182,14 @@ class _Gradients:
         self.inner = torch.zeros(plan.positions, n_outputs * plan.dimension, LANES, dtype=dtype)
         self.norm = torch.zeros(plan.positions, n_outputs, LANES, dtype=dtype)
 
-    def add_pooled(self, rows: Rows, images: Tensor, alpha: Tensor) -> None:
+    def add_pooled(self, rows: FirstImages, images: Tensor, alpha: Tensor) -> None:
         """Let some centres contribute to the gradients of a pooled kernel."""
         plan, columns = self.plan, self.columns
         doubt = CLOSE_SHARE if rows.patches.dtype == torch.float32 else np.inf
         if self.on_tensors:
-            doubtful = tensor_close(plan, rows, columns) > doubt
+            doubtful = tensor_close_shares(plan, rows, columns) > doubt
             doubtful[:, columns.n :] = False
-            self.inner += tensor_gradients(plan, rows, columns, alpha, ~doubtful)
+            self.inner += pooled_tensor_gradients(plan, rows, columns, alpha, ~doubtful)
             if doubtful.any():
                 self._add_tile_exactly(images, alpha, doubtful)
             return
@@ -187,7 +197,9 @@ class _Gradients:
         self.inner += gradients
         for start in range(0, len(again), LANES):
             i, j = again[start : start + LANES].T
-            exact = exact_pooled_gradients(Pairs.of(plan, images, self.points, again[start : start + LANES]))
+            exact = exact_pooled_gradients(
+                SinglePairs.of(plan, images, self.points, again[start : start + LANES])
+            )
             more = torch.einsum("pdn,nk->pkdn", exact, alpha[i].double()).flatten(1, 2)
             self.inner.index_add_(2, torch.from_numpy(j), more.to(self.inner.dtype))
 
@@ -195,17 +207,19 @@ class _Gradients:
         """Contributions of those pairs of a tile, row x column, that float32 cannot tell, in float64."""
         some, others = np.flatnonzero(pairs.any(1)), np.flatnonzero(pairs.any(0))
         i, j = torch.from_numpy(some), torch.from_numpy(others)
-        rows = Rows.of(self.plan, images[i], torch.float64)
-        columns = Columns.of(self.plan, self.points[j], torch.float64, len(j))
-        more = tensor_gradients(self.plan, rows, columns, alpha[i].double(), pairs[np.ix_(some, others)])
+        rows = FirstImages.of(self.plan, images[i], torch.float64)
+        columns = SecondImages.of(self.plan, self.points[j], torch.float64, len(j))
+        more = pooled_tensor_gradients(
+            self.plan, rows, columns, alpha[i].double(), pairs[np.ix_(some, others)]
+        )
         self.inner.index_add_(2, j, more.to(self.inner.dtype))
 
-    def slopes(self, rows: Rows, images: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def slopes(self, rows: FirstImages, images: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Derivatives by inner products and by squared norms of the points, position x centre x point."""
         plan, kernel = self.plan, self.plan.kernel
         if isinstance(kernel, PatchKernel):
-            return self._patch_slopes(kernel, rows)
-        slopes = tensor_slopes if self.on_tensors else _compiled_slopes
+            return self._patch_kernel_gradients(kernel, rows)
+        slopes = flatten_tensor_gradients if self.on_tensors else _compiled_gradients
         products, norms, close = slopes(plan, rows, self.columns)
         if rows.patches.dtype == torch.float32:
             again = np.argwhere(close[:, : self.columns.n] > CLOSE_SHARE)
@@ -215,12 +229,14 @@ class _Gradients:
                 self._add_exactly(images, alpha, again[start : start + LANES])
         return products, norms
 
-    def _patch_slopes(self, kernel: PatchKernel, rows: Rows) -> tuple[Tensor, Tensor]:
+    def _patch_kernel_gradients(self, kernel: PatchKernel, rows: FirstImages) -> tuple[Tensor, Tensor]:
         values, distances = patch_values(self.plan, rows, self.columns)
+        # r² = n_x + n_z - 2s: ∂K/∂s = -2 K'(r²) and ∂K/∂n_z = K'(r²)
         if kernel.profile == "gaussian":
             slopes = values / (kernel.bandwidth**2 * self.plan.positions)
         else:
             there = distances > 0
+            # ∂e^{-r/γ}/∂s = e^{-r/γ} / (γ r): infinite for equal patches, whose terms cancel and are left out
             slopes = values / torch.where(there, distances, 1.0) * there
             slopes = slopes / (kernel.bandwidth * self.plan.positions)
         return slopes, -0.5 * slopes
@@ -230,13 +246,10 @@ class _Gradients:
         plan, kernel = self.plan, self.plan.kernel
         assert isinstance(kernel, ConvKernel)
         i, j = pairs.T
-        exact = Pairs.of(plan, images, self.points, pairs)
+        exact = SinglePairs.of(plan, images, self.points, pairs)
         products, sides = exact.sides(slice(len(pairs)))
         norms = np.empty_like(products)
-        lanes.pair_slopes(
-            products, norms, sides, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
-            kernel.kind == "nngp", 1 / plan.last,
-        )  # fmt: skip
+        lanes.pair_gradients(products, norms, sides, plan.layers(torch.float64), 1 / plan.last)
         patch_lanes.add_gradients(
             products, norms, exact.first.numpy(), exact.second.numpy(), exact.i, exact.j,
             alpha[i].double().numpy(), j, self.inner.numpy(),
@@ -257,18 +270,24 @@ class _Gradients:
         return total
 
 
-def _compiled_slopes(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor, np.ndarray]:
-    """Derivatives of flatten kernels as :func:`firstlight.kernels.accelerator.tensor_slopes` gives them."""
+def _compiled_gradients(
+    plan: KernelPlan, rows: FirstImages, columns: SecondImages
+) -> tuple[Tensor, Tensor, np.ndarray]:
+    """Derivatives of flatten kernels as :func:`firstlight.kernels.accelerator.flatten_tensor_gradients` gives them."""
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
     products = torch.bmm(rows.patches, columns.patches)
     norms = torch.empty_like(products)
     close = np.empty(products.shape[1:], products.numpy().dtype)
-    lanes.flatten_slopes(
-        products.numpy(), norms.numpy(), rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
-        (kernel.size, kernel.padding), plan.scales(rows.patches.dtype), kernel.kind == "nngp",
-        close.dtype.type(1 / plan.last), close,
-    )  # fmt: skip
+    lanes.flatten_gradients(
+        products.numpy(),
+        norms.numpy(),
+        rows.norms.numpy(),
+        columns.norms.numpy(),
+        plan.layers(rows.patches.dtype),
+        close.dtype.type(1 / plan.last),
+        close,
+    )
     return products, norms, close / rows.norms.shape[1]
 
 

@@ -24,13 +24,20 @@ from firstlight.kernels.accelerator import tensor_values, uses_tensors
 from firstlight.kernels.compiled import layers as lanes
 from firstlight.kernels.compiled.layers import LANES
 from firstlight.kernels.global_pooling import (
-    exact_halved_values,
+    average_pooled_values,
+    exact_average_pooled_values,
     exact_pooled_values,
-    halved_values,
     pooled_values,
 )
 from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel
-from firstlight.kernels.prepared_images import ROWS, Columns, Pairs, Plan, Rows, Workspace
+from firstlight.kernels.prepared_images import (
+    ROWS,
+    FirstImages,
+    KernelPlan,
+    SecondImages,
+    SinglePairs,
+    Workspace,
+)
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
 AGAIN = 8 * LANES  # pairs that are prepared together when done again
@@ -103,7 +110,7 @@ def gram(
     """
     if dtype not in (torch.float32, torch.float64):
         raise InvalidInput(f"`dtype` must be torch.float32 or torch.float64; got {dtype}.")
-    plan = Plan.of(kernel, x, metric)
+    plan = KernelPlan.of(kernel, x, metric)
     symmetric = z is None
     second = x if z is None else z
     if z is not None:
@@ -166,7 +173,7 @@ def part_values(
     dtype: torch.dtype,
     part: int,
 ) -> np.ndarray:
-    """Values of one part, on one thread. Parts of whole tiles have the bits of the whole matrix."""
+    """Values of one part, on one thread. GramFiles of whole tiles have the bits of the whole matrix."""
     i, j = block
     first = x[i : i + part]
     second = None if z is None and i == j else (x if z is None else z)[j : j + part]
@@ -180,7 +187,7 @@ def part_values(
 class _Jobs:
     """Which tiles there are."""
 
-    plan: Plan
+    plan: KernelPlan
     x: Tensor
     z: Tensor
     symmetric: bool
@@ -205,7 +212,7 @@ class _Jobs:
     def fill(self, band: range, target: np.ndarray, tile: "Tile", pool: ThreadPoolExecutor) -> Iterator[int]:
         """Write all tiles of a band of columns; yields the number of pairs as rows are done."""
         plan = self.plan
-        columns = [Columns.of(plan, self.z[j : j + self.width], self.dtype, self.width) for j in band]
+        columns = [SecondImages.of(plan, self.z[j : j + self.width], self.dtype, self.width) for j in band]
 
         def work(i: int) -> np.ndarray:
             rows, again = self.rows(i, band, columns), [np.empty((0, 2), int)]
@@ -220,17 +227,18 @@ class _Jobs:
         for again in pool.map(work, self.rows_of(band)):
             doubtful.append(again)
             yield ROWS * len(band) * self.width
+        # after the band, so that pairs of all its tiles share their images
         self.repeat(np.concatenate(doubtful), target, pool)
         if self.symmetric and self.knows_diagonal:
             for j, lane in zip(band, columns, strict=True):
                 own = np.arange(j, j + lane.n)
                 target[own, own] = lane.own_values(plan)
 
-    def rows(self, i: int, band: range, columns: list[Columns]) -> Rows:
+    def rows(self, i: int, band: range, columns: list[SecondImages]) -> FirstImages:
         """Images `i` to `i + ROWS` as rows; those that are columns of the same band are not prepared again."""
         if self.symmetric and self.width == ROWS and i in band:
-            return Rows.like(columns[band.index(i)])
-        return Rows.of(self.plan, self.x[i : i + ROWS], self.dtype)
+            return FirstImages.like(columns[band.index(i)])
+        return FirstImages.of(self.plan, self.x[i : i + ROWS], self.dtype)
 
     def repeat(self, pairs: np.ndarray, target: np.ndarray, pool: ThreadPoolExecutor) -> None:
         """Do single pairs again in float64; the upper triangle is enough if symmetric."""
@@ -242,7 +250,7 @@ class _Jobs:
         def work(start: int) -> None:
             some = pairs[start : start + AGAIN]
             i, j = some.T
-            target[i, j] = exact_values(Pairs.of(self.plan, self.x, self.z, some))
+            target[i, j] = _exact_values(SinglePairs.of(self.plan, self.x, self.z, some))
 
         list(pool.map(work, range(0, len(pairs), AGAIN)))
 
@@ -251,16 +259,16 @@ class _Jobs:
         return range(0, stop, ROWS)
 
 
-Tile = Callable[[Rows, Columns, bool], tuple[np.ndarray, np.ndarray]]
+Tile = Callable[[FirstImages, SecondImages, bool], tuple[np.ndarray, np.ndarray]]
 
 
-def _tile_values(plan: Plan, on_tensors: bool) -> Tile:
+def _tile_values(plan: KernelPlan, on_tensors: bool) -> Tile:
     """Values of a tile, and which of them float32 could not tell; only the upper triangle where that is asked for."""
     kernel = plan.kernel
     if isinstance(kernel, PatchKernel):
         return lambda rows, columns, _upper: _certain(patch_values(plan, rows, columns)[0].mean(0).numpy())
     if kernel.readout == "gap" and not on_tensors:
-        pooled = halved_values if kernel.pooling else pooled_values
+        pooled = average_pooled_values if kernel.pooling else pooled_values
         return lambda rows, columns, upper: _doubted(*pooled(plan, rows, columns, upper), rows.patches.dtype)
     values = tensor_values if on_tensors else partial(_flatten_values, Workspace())
     return lambda rows, columns, _upper: _doubted(*values(plan, rows, columns), rows.patches.dtype)
@@ -275,7 +283,7 @@ def _certain(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _flatten_values(
-    space: Workspace, plan: Plan, rows: Rows, columns: Columns
+    space: Workspace, plan: KernelPlan, rows: FirstImages, columns: SecondImages
 ) -> tuple[np.ndarray, np.ndarray]:
     kernel = plan.kernel
     assert isinstance(kernel, ConvKernel)
@@ -285,11 +293,15 @@ def _flatten_values(
     line = space("line", (2 * LANES * int(plan.sizes.max()),), dtype).numpy()
     out, close = np.empty(shape), np.empty(shape, line.dtype)
     rest = (
-        (states[0], states[1], line), rows.norms.numpy(), columns.norms.numpy(), plan.sizes,
-        (kernel.size, kernel.padding), plan.scales(dtype), kernel.kind == "nngp", out, close,
-    )  # fmt: skip
+        (states[0], states[1], line),
+        rows.norms.numpy(),
+        columns.norms.numpy(),
+        plan.layers(dtype),
+        out,
+        close,
+    )
     if plan.shares_pixels:
-        lanes.pixel_values(rows.pixels, columns.pixels, kernel.size, *rest)
+        lanes.pixel_values(rows.pixels, columns.pixels, *rest)
     else:
         products = space("products", (plan.positions, *shape), dtype)
         torch.bmm(rows.patches, columns.patches, out=products)
@@ -297,29 +309,27 @@ def _flatten_values(
     return out / plan.last, close / rows.norms.shape[1]
 
 
-def exact_values(pairs: Pairs) -> np.ndarray:
+def _exact_values(pairs: SinglePairs) -> np.ndarray:
     """Values of single pairs of images in float64."""
     plan, kernel = pairs.plan, pairs.plan.kernel
     assert isinstance(kernel, ConvKernel)
     if kernel.readout == "gap":
-        return exact_halved_values(pairs) if kernel.pooling else exact_pooled_values(pairs)
+        return exact_average_pooled_values(pairs) if kernel.pooling else exact_pooled_values(pairs)
     n = len(pairs.i)
     out = np.empty(n + LANES)
     for start in range(0, n, LANES):
         products, norms = pairs.sides(slice(start, start + LANES))
-        lanes.pair_values(
-            products, norms, plan.sizes, (kernel.size, kernel.padding), plan.scales(torch.float64),
-            kernel.kind == "nngp", out[start : start + LANES],
-        )  # fmt: skip
+        lanes.pair_values(products, norms, plan.layers(torch.float64), out[start : start + LANES])
     return out[:n] / plan.last
 
 
-def patch_values(plan: Plan, rows: Rows, columns: Columns) -> tuple[Tensor, Tensor]:
+def patch_values(plan: KernelPlan, rows: FirstImages, columns: SecondImages) -> tuple[Tensor, Tensor]:
     """Values per position of a kernel on patches, and distances; always in float64."""
     kernel = plan.kernel
     assert isinstance(kernel, PatchKernel)
     products = torch.bmm(rows.patches.double(), columns.patches.double())
     norms = rows.squares[:, :, None] + columns.squares[:, None, :]
+    # ‖x[p] - z[p]‖² from inner products loses digits where patches are close, hence float64
     squares = norms - 2 * products
     squares = torch.where(squares > 1e-14 * norms, squares, 0.0)  # identical patches, not rounding
     if kernel.profile == "gaussian":

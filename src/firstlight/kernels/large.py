@@ -21,7 +21,7 @@ MANY_RIDGES = 12
 COPIES = 5  # matrices that a decomposition holds at its peak: the kernel, the vectors, and workspace
 
 
-def fits(n: int, copies: float = COPIES) -> bool:
+def fits_in_memory(n: int, copies: float = COPIES) -> bool:
     """Whether so many float64 matrices of n x n go into the memory that is free."""
     return copies * 8 * n * n < 0.9 * free_memory()
 
@@ -41,7 +41,7 @@ def scaled_gram(
     """
     n = len(x)
     out = None
-    if not fits(n, copies=1.5):
+    if not fits_in_memory(n, copies=1.5):
         with tempfile.TemporaryFile() as file:
             out = np.memmap(file, dtype=np.float64, mode="w+", shape=(n, n))
     inner = gram(x, kernel=kernel, metric=metric, dtype=dtype, out=out, n_jobs=n_jobs, show=show)
@@ -76,14 +76,16 @@ def ridge_solver(
         Force the progress bar on or off.
     """
     n = len(inner)
-    if n_ridges >= MANY_RIDGES and fits(n):
+    if n_ridges >= MANY_RIDGES and fits_in_memory(n):
         with progress("Decomposition", total=None, show=show):
             return RidgePath.of(inner, targets)
-    return CholeskyPath(inner, targets) if fits(n, 3) else partial(conjugate_gradients, inner, targets)
+    return (
+        CholeskyPath(inner, targets) if fits_in_memory(n, 3) else partial(conjugate_gradients, inner, targets)
+    )
 
 
 def ridge_solution(
     inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], ridge: float
 ) -> Float[Tensor, "n k"]:
     """Coefficients for one ridge, by Cholesky where it fits."""
-    return (solve_ridge if fits(len(inner), 3) else conjugate_gradients)(inner, targets, ridge)
+    return (solve_ridge if fits_in_memory(len(inner), 3) else conjugate_gradients)(inner, targets, ridge)

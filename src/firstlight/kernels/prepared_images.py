@@ -13,9 +13,9 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.shapes import Images
-from firstlight.kernels.average_pooling import Stages, in_lines
+from firstlight.kernels.average_pooling import PoolingPlan, in_lines
 from firstlight.kernels.compiled import patches as patch_lanes
-from firstlight.kernels.compiled.layers import LANES
+from firstlight.kernels.compiled.layers import LANES, Layers
 from firstlight.kernels.kernel import ConvKernel, Kernel, check_metric
 from firstlight.maths.patches import check_images
 from firstlight.maths.psd import psd_sqrt
@@ -39,7 +39,7 @@ class Workspace(threading.local):
 
 
 @dataclass(frozen=True)
-class Plan:
+class KernelPlan:
     """A kernel for images of one shape, with its metric: what all tiles share."""
 
     kernel: Kernel
@@ -47,7 +47,7 @@ class Plan:
     root: Tensor | None
 
     @classmethod
-    def of(cls, kernel: Kernel, images: Images, metric: Float[Tensor, "d d"] | None) -> "Plan":
+    def of(cls, kernel: Kernel, images: Images, metric: Float[Tensor, "d d"] | None) -> "KernelPlan":
         """Check the images and the metric, and take its root."""
         check_images(images)
         _, c, h, w = images.shape
@@ -75,17 +75,20 @@ class Plan:
         """Length of a patch."""
         return self.kernel.geometry.dimension(self.shape[0])
 
-    def scales(self, dtype: torch.dtype) -> np.ndarray:
-        """Factors of the first and the later layers, and the bias variance."""
-        assert isinstance(self.kernel, ConvKernel)
-        values = [1.0, self.kernel.scale, self.kernel.bias_variance]
-        return np.array(values, dtype=str(dtype).removeprefix("torch."))
+    def layers(self, dtype: torch.dtype) -> Layers:
+        """What the compiled loops must know."""
+        kernel = self.kernel
+        assert isinstance(kernel, ConvKernel)
+        # in the precision of the loops: one float64 factor would make every product a float64 one, at half the speed
+        values = [1.0, kernel.scale, kernel.bias_variance]  # the patches hold the first layer's factor
+        scales = np.array(values, dtype=str(dtype).removeprefix("torch."))
+        return Layers(self.sizes, kernel.size, kernel.padding, scales, kernel.kind == "nngp")
 
     @property
-    def stages(self) -> Stages:
+    def pooling_plan(self) -> PoolingPlan:
         """The layers between poolings."""
         assert isinstance(self.kernel, ConvKernel)
-        return Stages(self.kernel, self.sizes, self.scales(torch.float64))
+        return PoolingPlan(self.kernel, self.sizes, self.layers(torch.float64).scales)
 
     def check(self, images: Images, name: str) -> None:
         """Refuse images of another shape."""
@@ -101,6 +104,7 @@ class Plan:
         pixels = F.pad(pixels, (0, 0) + (geometry.padding[0],) * 4)
         pixels = (pixels * self.kernel.patch_scale(self.shape[0]) ** 0.5).contiguous()
         patch_lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], patches.numpy())
+        # x[p]ᵀ M z[p] = ⟨M^½ x[p], M^½ z[p]⟩
         return patches if self.root is None else self.root.to(dtype) @ patches
 
     @property
@@ -115,6 +119,7 @@ class Plan:
         if not self.shares_pixels:
             return np.moveaxis(flat.reshape(h, w, *flat.shape[1:]), 2, 0)
         size = self.kernel.geometry.size[0]
+        # patches overlap: every pixel is read off one of the patches that hold it
         line, column = np.arange(h + size - 1), np.arange(w + size - 1)
         top, left = np.minimum(line, h - 1), np.minimum(column, w - 1)  # a patch that holds the pixel
         position = top[:, None] * w + left
@@ -129,13 +134,14 @@ class Plan:
         squares = torch.empty(int(sizes.prod(1).sum()), patches.shape[2], dtype=torch.float64)
         first = squares[: self.positions]
         patch_lanes.square_norms(patches.numpy(), first.numpy())
+        # a patch in the null space of M comes out as rounding, whose direction would be an arbitrary cosine
         first[first <= _ZERO * first.max()] = 0.0
         if isinstance(kernel, ConvKernel) and kernel.pooling:
-            stages, images = self.stages, in_lines(patches.double(), int(sizes[0, 0]))
+            pooling, images = self.pooling_plan, in_lines(patches.double(), int(sizes[0, 0]))
             empty = None  # lanes without an image share one result
             for i, image in enumerate(images):
                 if empty is None or image.any():
-                    squares[:, i] = torch.from_numpy(stages.squares(image, first[:, i].numpy().copy()))
+                    squares[:, i] = torch.from_numpy(pooling.squares(image, first[:, i].numpy().copy()))
                     empty = empty if image.any() else i
                 else:
                     squares[:, i] = squares[:, empty]
@@ -146,22 +152,22 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Rows:
+class FirstImages:
     """Images on the first side of a tile."""
 
-    plan: Plan
+    plan: KernelPlan
     patches: Float[Tensor, "p rows d"]
     norms: Float[Tensor, "rows t 2"]
     squares: Float[Tensor, "t rows"]
 
     @classmethod
-    def of(cls, plan: Plan, images: Images, dtype: torch.dtype) -> "Rows":
+    def of(cls, plan: KernelPlan, images: Images, dtype: torch.dtype) -> "FirstImages":
         """Prepare up to `ROWS` images."""
         patches = plan.patches(images, dtype)
         return cls._of(plan, patches, plan.squares(patches))
 
     @classmethod
-    def like(cls, columns: "Columns") -> "Rows":
+    def like(cls, columns: "SecondImages") -> "FirstImages":
         """Images that are ready as columns."""
         return cls._of(columns.plan, columns.patches[:, :, : columns.n], columns.squares[:, : columns.n])
 
@@ -174,24 +180,26 @@ class Rows:
         )
 
     @classmethod
-    def _of(cls, plan: Plan, patches: Float[Tensor, "p d rows"], squares: Float[Tensor, "t rows"]) -> "Rows":
+    def _of(
+        cls, plan: KernelPlan, patches: Float[Tensor, "p d rows"], squares: Float[Tensor, "t rows"]
+    ) -> "FirstImages":
         norms = torch.empty(squares.shape[1], len(squares), 2, dtype=patches.dtype)
         patch_lanes.row_norms(squares.numpy(), norms.numpy())
         return cls(plan, patches.mT, norms, squares)
 
 
 @dataclass(frozen=True)
-class Columns:
+class SecondImages:
     """Images on the second side of a tile, one in each lane; lanes beyond `n` are empty."""
 
-    plan: Plan
+    plan: KernelPlan
     patches: Float[Tensor, "p d lanes"]
     norms: Float[Tensor, "t slots"]
     squares: Float[Tensor, "t lanes"]
     n: int
 
     @classmethod
-    def of(cls, plan: Plan, images: Images, dtype: torch.dtype, width: int = LANES) -> "Columns":
+    def of(cls, plan: KernelPlan, images: Images, dtype: torch.dtype, width: int = LANES) -> "SecondImages":
         """Prepare up to `width` images."""
         n = len(images)
         patches = plan.patches(F.pad(images, (0, 0) * 3 + (0, width - n)), dtype)
@@ -206,7 +214,7 @@ class Columns:
         planes = self.plan.planes(self.patches.mT)
         return np.ascontiguousarray(planes.transpose(1, 2, 0, 3)).reshape(*planes.shape[1:3], -1)
 
-    def own_values(self, plan: Plan) -> np.ndarray:
+    def own_values(self, plan: KernelPlan) -> np.ndarray:
         """K(x, x) of every image in closed form from the norms; flatten kernels of networks only."""
         kernel = plan.kernel
         assert isinstance(kernel, ConvKernel)
@@ -219,10 +227,10 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class SinglePairs:
     """Single pairs x[i], z[j] in float64; every image is prepared once, for few make up most pairs."""
 
-    plan: Plan
+    plan: KernelPlan
     first: Float[Tensor, "p d a"]
     second: Float[Tensor, "p d b"]
     first_squares: Float[Tensor, "t a"]
@@ -231,7 +239,7 @@ class Pairs:
     j: np.ndarray
 
     @classmethod
-    def of(cls, plan: Plan, x: Tensor, z: Tensor, pairs: np.ndarray) -> "Pairs":
+    def of(cls, plan: KernelPlan, x: Tensor, z: Tensor, pairs: np.ndarray) -> "SinglePairs":
         """Prepare the images of some pairs; `pairs` is one row of two indices each."""
         some, i = np.unique(pairs[:, 0], return_inverse=True)
         others, j = np.unique(pairs[:, 1], return_inverse=True)

@@ -1,7 +1,7 @@
 """Gram matrices that outlive a killed process and may be spread over machines: part by part."""
 
 import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,13 +14,12 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.executor import finished_tasks
 from firstlight._internal.files import whole_file
 from firstlight._internal.shapes import Images
-from firstlight._internal.store.runs import RunSpec, Store
 from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import is_regular
 from firstlight._internal.version import __version__
 from firstlight.kernels.gram import BAND, Block, blocks_of, part_values
 from firstlight.kernels.kernel import Kernel
-from firstlight.kernels.prepared_images import Plan
+from firstlight.kernels.prepared_images import KernelPlan
 
 
 def gram_in_parts(
@@ -38,7 +37,7 @@ def gram_in_parts(
 ) -> Float[Tensor, "n m"]:
     """Kernel matrix as :func:`firstlight.kernels.gram` gives it, every finished part kept in `folder`.
 
-    A second call with the same arguments goes on where the first was stopped. Parts are tasks of
+    A second call with the same arguments goes on where the first was stopped. GramFiles are tasks of
     :func:`firstlight._internal.executor.map_tasks`: inside :func:`firstlight._internal.executor.on_cluster` they run on
     that cluster, and only this process writes.
 
@@ -47,7 +46,7 @@ def gram_in_parts(
     x, z, kernel, metric, dtype, out, show
         As for :func:`firstlight.kernels.gram`.
     folder : Path
-        Where the parts lie; one folder for one matrix. :func:`stored_gram` chooses it by content.
+        Where the parts lie; one folder for one matrix.
     part : int, default 2 * BAND
         Images on a side of a part.
     n_jobs : int, optional
@@ -55,7 +54,7 @@ def gram_in_parts(
     """
     if part < 1:
         raise InvalidInput(f"`part` must be at least 1; got part={part}.")
-    plan = Plan.of(kernel, x, metric)
+    plan = KernelPlan.of(kernel, x, metric)
     if z is not None:
         plan.check(z, "z")
     shape = (len(x), len(x if z is None else z))
@@ -65,7 +64,7 @@ def gram_in_parts(
     target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
     blocks = list(blocks_of(shape, part, symmetric=z is None))
     compute = partial(part_values, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype, part=part)
-    parts = Parts(folder, fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {__version__}"))
+    parts = GramFiles(folder, fingerprint(x, z, metric, words=f"{kernel} {dtype} {part} {__version__}"))
     missing = [block for block in blocks if not is_regular(parts.file(block))]
     label = f"Kernel, {len(missing)} of {len(blocks)} parts"
     for index, values in finished_tasks(compute, missing, label=label, n_jobs=n_jobs, show=show):
@@ -81,43 +80,8 @@ def gram_in_parts(
     return torch.from_numpy(target)
 
 
-def stored_gram(
-    x: Images,
-    z: Float[Tensor, "m _c _h _w"] | None = None,
-    *,
-    kernel: Kernel,
-    metric: Float[Tensor, "d d"] | None = None,
-    dtype: torch.dtype = torch.float32,
-    store: Store | None = None,
-    part: int = 2 * BAND,
-    n_jobs: int | None = None,
-    show: bool | None = None,
-) -> Float[Tensor, "n m"]:
-    """Kernel matrix from the store; computed part by part and kept there if it is not yet known.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from firstlight.kernels import ConvKernel
-    >>> images, store = torch.ones(2, 1, 4, 4), Store(Path(tempfile.mkdtemp()))
-    >>> stored_gram(images, kernel=ConvKernel(depth=1), store=store, n_jobs=1).shape
-    torch.Size([2, 2])
-    >>> len(store.ids())
-    1
-    """
-    Plan.of(kernel, x, metric)
-    config = {"kernel": asdict(kernel), "dtype": str(dtype).removeprefix("torch.")}
-    spec = RunSpec(what="gram", config=config, data=fingerprint(x, z, metric))
-    compute = partial(gram_in_parts, x, z, kernel=kernel, metric=metric, dtype=dtype, part=part)
-    run = (store or Store()).fetch_or_run(
-        spec, lambda folder: compute(folder=folder, n_jobs=n_jobs, show=show)
-    )
-    matrix: Tensor = run.result
-    return matrix
-
-
 @dataclass(frozen=True)
-class Parts:
+class GramFiles:
     """The files of one matrix; each holds a checksum, its place, and the name of its matrix."""
 
     folder: Path

@@ -121,6 +121,7 @@ def learn_metric(
     done: list[Round] = []
     for number in range(rounds + 1):
         plain = {"kernel": kernel, "metric": metric, "dtype": dtype, "n_jobs": n_jobs, "show": show}
+        # ridges are relative to the largest entry, so one grid serves every metric
         inner, top = scaled_gram(x, **plain)  # type: ignore[arg-type]
         if not inner[0].any() and not inner.any():
             raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
@@ -131,6 +132,7 @@ def learn_metric(
         best = min(range(len(done)), key=lambda i: done[i].error)
         if number == rounds or (patience is not None and number - best >= patience):
             break
+        # α solves for K / top: f = Σ (α/top) K(x_i, ·)
         metric = kernel_agop(x, alpha / top, x[some], **plain)  # type: ignore[arg-type]
         size = float(metric.norm())
         if size == 0:
@@ -191,4 +193,5 @@ def random_filters(
     from firstlight.maths.psd import psd_sqrt
 
     noise = torch.randn(n, len(metric), generator=generator_from("filters", seed), dtype=torch.float64)
+    # rows z M^½ have the covariance M^½ E[zᵀz] M^½ = M
     return (noise @ psd_sqrt(metric.double())).reshape(n, *shape)

@@ -41,6 +41,7 @@ class RidgePath:
     def __call__(self, ridge: float) -> Float[Tensor, "n k"]:
         """Coefficients for one ridge."""
         check_ridge(ridge)
+        # (K + λI)⁻¹Y = V (Λ + λ)⁻¹ VᵀY
         return self.vectors @ (self.targets / (self.values + ridge)[:, None])
 
 
@@ -167,10 +168,12 @@ def _nystrom_inverse(kernel: Float[Tensor, "n n"], ridge: float, rank: int) -> C
     columns = kernel[:, chosen].double()
     values, vectors = torch.linalg.eigh(columns[chosen])
     keep = values > values[-1] * 1e-12  # directions that rounding made up
+    # K ≈ C A⁻¹ Cᵀ = L Lᵀ with L = C V Λ^{-½}, for A = V Λ Vᵀ the kernel of the chosen images
     left = columns @ (vectors[:, keep] / values[keep].sqrt())
     inner = torch.linalg.cholesky(left.T @ left + ridge * torch.eye(left.shape[1], dtype=torch.float64))
 
     def precondition(residual: Tensor) -> Tensor:
+        # (LLᵀ + λI)⁻¹ r = (r - L (LᵀL + λI)⁻¹ Lᵀ r) / λ
         projected: Tensor = left @ torch.cholesky_solve(left.T @ residual, inner)
         return (residual - projected) / ridge
 

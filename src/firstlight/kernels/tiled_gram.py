@@ -27,7 +27,7 @@ from firstlight._internal.untrusted_files import is_regular
 from firstlight._internal.version import __version__
 from firstlight.kernels.gram import BAND, Block, blocks_of, part_values
 from firstlight.kernels.kernel import Kernel
-from firstlight.kernels.resumable_gram import Parts, fingerprint
+from firstlight.kernels.resumable_gram import GramFiles, fingerprint
 from firstlight.kernels.ridge import check_ridge
 
 
@@ -99,7 +99,7 @@ class TiledGram:
             )
         name = fingerprint(x, metric, words=f"tiles {kernel} {dtype} {side} {__version__}")
         blocks = list(blocks_of((len(x), len(x)), side, symmetric=True))
-        parts, tops = Parts(folder, name), dict[Block, float]()
+        parts, tops = GramFiles(folder, name), dict[Block, float]()
         for block in blocks:
             if is_regular(parts.file(block)) and (values := parts.read(block)) is not None:
                 tops[block] = float(values.max())
@@ -205,7 +205,7 @@ class TiledGram:
     def tile(self, block: Block) -> Float[Tensor, "a b"]:
         """One tile in float64, before the division by `scale`."""
         # the checksum was compared when the matrix was opened: once per iteration would cost more than the product
-        with safe_open(Parts(self.folder, self.matrix).file(block), framework="pt") as file:
+        with safe_open(GramFiles(self.folder, self.matrix).file(block), framework="pt") as file:
             values: Tensor = file.get_tensor("values").double()
         return values
 
@@ -229,7 +229,7 @@ class TiledGram:
     def _is_shared(self) -> bool:
         """Whether the workers of a cluster see the tiles."""
         cores = cluster_cores()
-        last = Parts(self.folder, self.matrix).file((self._starts[-1], self._starts[-1]))
+        last = GramFiles(self.folder, self.matrix).file((self._starts[-1], self._starts[-1]))
         return cores is not None and all(map_tasks(is_regular, [last] * (4 * cores), label="", show=False))
 
     def _multiply_there(self, vectors: Tensor) -> Tensor:
@@ -267,7 +267,9 @@ def _band_product(tiles: TiledGram, start: int, vectors: Tensor) -> Tensor:
     product = torch.zeros(vectors.shape[1], tiles.n - start, dtype=torch.float64)
     for j in range(start, tiles.n, side):
         tile = tiles.tile((start, j))
+        # rows `start` of K times all of v to the right of the diagonal ...
         product[:, :side] += rows[:, j : j + side] @ tile.T
         if j > start:
+            # ... and the mirror of the same tile, so that each is read once
             product[:, j - start : j - start + side] += own @ tile
     return product.T

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import torch
 from jaxtyping import Float, Num
@@ -117,6 +116,7 @@ def ranks(values: Rows) -> Float[Tensor, "*rows d"]:
     """
     flat = values.double().reshape(-1, values.shape[-1]).contiguous()
     ordered = flat.sort(dim=-1).values
+    # equal values share the mean of their ranks, (below + 1 + upto) / 2
     below = torch.searchsorted(ordered, flat)
     upto = torch.searchsorted(ordered, flat, right=True)
     return ((below + upto + 1).double() / 2).reshape(values.shape)
@@ -135,25 +135,6 @@ def null_spread(d: int) -> float:
     if d < 3:
         raise InvalidInput(f"`d` must be at least 3 entries for a correlation to mean anything; got d={d}.")
     return 1 / math.sqrt(d - 1)
-
-
-def fisher_interval(r: float, n: int, *, level: float = 0.95) -> Interval:
-    r"""Confidence interval of a Pearson correlation of `n` independent pairs.
-
-    .. math:: \tanh\!\big(\operatorname{artanh} r \pm z / \sqrt{n-3}\big)
-
-    Exact in the limit for Gaussian pairs only; components of a profile are rarely independent.
-    """
-    _check_level(level)
-    if n < 4:
-        raise InvalidInput(f"`n` must be at least 4 pairs for Fisher's interval; got n={n}.")
-    if not -1 <= r <= 1:
-        raise InvalidInput(f"`r` must lie in [-1, 1]; got r={r}.")
-    if abs(r) == 1:
-        return Interval(value=r, low=r, high=r, level=level)
-    half = NormalDist().inv_cdf((1 + level) / 2) / math.sqrt(n - 3)
-    centre = math.atanh(r)
-    return Interval(value=r, low=math.tanh(centre - half), high=math.tanh(centre + half), level=level)
 
 
 def bootstrap_interval(
@@ -184,6 +165,7 @@ def bootstrap_interval(
     """
     _check_level(level)
     _check_draws(draws)
+    # pairs are drawn together: the relation between a and b is what is resampled
     value = float(statistic(a, b))  # refuses constant input before any draw
     generator = generator_from("bootstrap", seed)
     values = torch.cat([_resampled(a, b, statistic, part, generator) for part in _chunks(draws, len(a))])

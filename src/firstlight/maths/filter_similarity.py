@@ -28,7 +28,7 @@ class Similarity(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Sandwich:
+class FiltersInSingularBasis:
     r"""Filters W in the basis of their singular vectors :math:`W = U S V^\top`.
 
     Parameters
@@ -50,15 +50,17 @@ class Sandwich:
     squares: Float[Tensor, "g r"]
 
     @classmethod
-    def of(cls, filters: Float[Tensor, "g k d"]) -> "Sandwich":
+    def of(cls, filters: Float[Tensor, "g k d"]) -> "FiltersInSingularBasis":
         """Diagonalise the smaller of the two Gram matrices, in float64. Cost O(g min(k, d)² max(k, d))."""
         w = filters.double()
         if w.shape[1] <= w.shape[2]:
+            # WWᵀ = U S² Uᵀ, and V S = WᵀU
             squares, left = torch.linalg.eigh(w @ w.mT)
             squares, kept = _cut(squares)
             left = left * kept[:, None, :]
             right = w.mT @ left
         else:
+            # WᵀW = V S² Vᵀ, and U = W V / S where S > 0
             squares, basis = torch.linalg.eigh(w.mT @ w)
             squares, kept = _cut(squares)
             roots = squares.sqrt()
@@ -70,14 +72,16 @@ class Sandwich:
         r""":math:`\tilde Q = U^\top Q U`."""
         return self.left.mT @ q @ self.left
 
-    def similarity(self, inner: Float[Tensor, "m g r r"], other: "Sandwich | None" = None) -> Similarity:
+    def similarity(
+        self, inner: Float[Tensor, "m g r r"], other: "FiltersInSingularBasis | None" = None
+    ) -> Similarity:
         r"""Compare each :math:`W^\top Q W` with the feature matrix of `other`, by default of W itself.
 
         Parameters
         ----------
         inner : Tensor of shape (m, g, r, r)
             Matrices from :meth:`inner`.
-        other : Sandwich, optional
+        other : FiltersInSingularBasis, optional
             Filters over the same patches, :math:`B`; compared is :math:`B^\top B`.
         """
         against = self if other is None else other
@@ -86,13 +90,17 @@ class Sandwich:
                 f"filters must see the same patches; got {tuple(self.filters.shape)} and "
                 f"{tuple(against.filters.shape)} (groups, filters, patch)."
             )
+        # ⟨WᵀQW, BᵀB⟩ = tr(Q̃ PᵀP) with P = B V S
         projected = against.filters @ self.right
         product = torch.einsum("mgab,gka,gkb->m", inner, projected, projected)
+        # ‖WᵀQW‖² = ‖S Q̃ S‖², since V has orthonormal columns
         size = torch.einsum("mgab,ga,gb->m", inner.square(), self.squares, self.squares)
+        # Pearson needs the sum of all entries, 1ᵀ WᵀQW 1 = rᵀ Q̃ r with r = (V S)ᵀ1: no d x d matrix is formed for it
         row = self.right.sum(1)
         total = torch.einsum("mgab,ga,gb->m", inner, row, row)
         other_total = against.filters.sum(2).square().sum()
         other_size = against.squares.square().sum()
+        # blocks off the diagonal of groups are no entries: they would be zeros that correlate by themselves
         count = self.filters.shape[0] * self.filters.shape[2] ** 2
         return Similarity(
             pearson=_ratio(
@@ -103,7 +111,7 @@ class Sandwich:
         )
 
 
-def feature_similarity(a: Sandwich, b: Sandwich) -> Similarity:
+def feature_similarity(a: FiltersInSingularBasis, b: FiltersInSingularBasis) -> Similarity:
     r"""Compare the feature matrices :math:`A^\top A` and :math:`B^\top B` of two layers of one shape."""
     r = a.left.shape[2]
     identity = (a.squares > 0).double()[..., None] * torch.eye(r, dtype=torch.float64)

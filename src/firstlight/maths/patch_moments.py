@@ -27,7 +27,7 @@ TILE_NUMBERS = 48  # columns of a tile times channels; flat optimum between 32 a
 
 
 @dataclass(frozen=True, kw_only=True)
-class Moments:
+class _Moments:
     """Mean and covariance (divided by the number of vectors) of a set of vectors."""
 
     mean: Float[Tensor, " d"]
@@ -44,7 +44,7 @@ class _Accumulator(Protocol):
 
 def patch_moments(
     images: Tensor | Iterable[Tensor], geometry: PatchGeometry, *, block: int | None = None
-) -> Moments:
+) -> _Moments:
     """Mean and covariance of all patches, in one pass over the images and in float64.
 
     Parameters
@@ -64,13 +64,13 @@ def patch_moments(
     """
     accumulator: _Accumulator | None = None
     n_images = 0
-    for part in blocks_of(images, block=block):
+    for part in image_blocks(images, block=block):
         padded = _padded(part, geometry)
         if accumulator is None:
             positions = geometry.positions(*part.shape[2:])
             bare = PatchGeometry(size=geometry.size, stride=geometry.stride, dilation=geometry.dilation)
             shift = padded.mean((0, 2, 3), keepdim=True)
-            accumulator = RowProducts(padded.shape, bare) if bare.is_dense else Unfolded(padded.shape, bare)
+            accumulator = _RowProducts(padded.shape, bare) if bare.is_dense else _Unfolded(padded.shape, bare)
             image_sum = torch.zeros(padded.shape[1:], dtype=torch.float64)
         padded -= shift
         accumulator.add(padded)
@@ -82,7 +82,7 @@ def patch_moments(
     mean = mean_patches(image_sum[None] / n_images, bare)[0]  # taking patches and averaging commute
     covariance = accumulator.total() / n_vectors - torch.outer(mean, mean)
     offset = shift.flatten().repeat_interleave(geometry.size[0] * geometry.size[1])
-    return Moments(
+    return _Moments(
         mean=mean + offset,
         covariance=(covariance + covariance.T) / 2,
         n_vectors=n_vectors,
@@ -90,7 +90,7 @@ def patch_moments(
     )
 
 
-def blocks_of(images: Tensor | Iterable[Tensor], *, block: int | None = None) -> Iterator[Tensor]:
+def image_blocks(images: Tensor | Iterable[Tensor], *, block: int | None = None) -> Iterator[Tensor]:
     """Cut a tensor, or every tensor of a stream, in blocks of at most `block` images of one size."""
     if block is not None and block < 1:
         raise InvalidInput(f"`block` must be at least 1; got block={block}.")
@@ -113,7 +113,7 @@ def _padded(images: Tensor, geometry: PatchGeometry) -> Tensor:
     return padded.clone() if padded.data_ptr() == images.data_ptr() else padded
 
 
-class Unfolded:
+class _Unfolded:
     """Second moments by unfolding a few images at a time: for strides and dilations."""
 
     def __init__(self, shape: torch.Size, geometry: PatchGeometry) -> None:
@@ -135,7 +135,7 @@ class Unfolded:
         return self.second
 
 
-class RowProducts:
+class _RowProducts:
     """Second moments from products of pixel rows: for stride 1 and dilation 1.
 
     Holds, for every row displacement, one matrix per run of rows that share their windows and per tile of
@@ -171,6 +171,7 @@ class RowProducts:
     def add(self, images: Tensor) -> None:
         """Add the patches of these images."""
         lines = images.permute(2, 0, 3, 1).flatten(2).contiguous()  # rows of pixels: h, n, (w c)
+        # x(r)ᵀ x(r + δ) for all rows r of a run at once: rows and images are summed inside one matrix product
         for (step, (start, stop), (u0, u1, v0, v1)), product in self.products.items():
             upper = lines[start:stop].flatten(0, 1)[:, u0 * self.c : u1 * self.c]
             lower = lines[start + step : stop + step].flatten(0, 1)[:, v0 * self.c : v1 * self.c]
@@ -187,7 +188,9 @@ class RowProducts:
             starts = [start for start, _ in self.runs[step]]
             stops = [stop for _, stop in self.runs[step]]
             for i in range(kh - step):
+                # patch row i meets the image rows i .. i + rows - 1: these runs and no others
                 window = bands[starts.index(i) : stops.index(i + self.rows) + 1].sum(0)
+                # ... and patch column j the columns j .. j + columns - 1, of every diagonal
                 sums = window.unfold(1, self.columns, 1).sum(-1)  # (apart, first column, c, c')
                 moments = sums[apart, entry[:, None]]  # (j, j', c, c')
                 second[:, i, :, :, i + step, :] = moments.permute(2, 0, 3, 1)  # c, j, e, k

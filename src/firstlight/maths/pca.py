@@ -11,7 +11,7 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight.maths.patch_moments import blocks_of, patch_moments
+from firstlight.maths.patch_moments import image_blocks, patch_moments
 from firstlight.maths.patches import PatchGeometry
 
 _EPS = torch.finfo(torch.float64).eps
@@ -165,7 +165,7 @@ def image_pca(images: Tensor | Iterable[Tensor], *, center: bool = True, block: 
     (torch.Size([16, 5]), 4)
     """
     scatter: _Scatter | None = None
-    for part in blocks_of(images, block=block):
+    for part in image_blocks(images, block=block):
         rows = part.detach().cpu().flatten(1).double()
         scatter = scatter or _Scatter(rows.mean(0))
         scatter.add(rows)

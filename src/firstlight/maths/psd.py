@@ -58,6 +58,7 @@ def psd_pinv(
             [0.0000, 0.0000]])
     """
     values, vectors = _spectrum(matrix, rtol)
+    # 1 in the place of 0 before the power, so that 0 never becomes infinite
     inverse = torch.where(values > 0, values, 1.0).pow(-power) * (values > 0)
     return ((vectors * inverse) @ vectors.T).to(matrix.dtype)
 
@@ -77,7 +78,9 @@ def _spectrum(matrix: Tensor, rtol: float | None) -> tuple[Tensor, Tensor]:
     lopsided = float((exact - exact.T).abs().max())
     if lopsided > max(rtol, 1e-5) * size:
         raise InvalidInput(f"`matrix` must be symmetric; entries differ from their mirror by {lopsided:.3g}.")
+    # the mean with its transpose: eigh reads one triangle only
     values, vectors = torch.linalg.eigh((exact + exact.T) / 2)
+    # d ε ‖A‖ bounds the rounding of an eigenvalue in float64, whatever `rtol` is
     cutoff = max(rtol, len(matrix) * _EPS) * float(values.abs().max())
     if values[0] < -cutoff:
         raise InvalidInput(

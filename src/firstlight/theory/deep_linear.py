@@ -149,7 +149,7 @@ def layer_gradients(
     return tuple(gradients)
 
 
-def stepped(
+def gradient_step(
     layers: Layers, sxx: Float[Tensor, "q q"], syx: Float[Tensor, "k q"], *, rate: float
 ) -> list[Tensor]:
     """All layers after one simultaneous gradient step."""

@@ -76,37 +76,6 @@ def filters_at(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms(Result):
-    """Weights of the linear CNN, split by where they come from; `bias + label` is the whole.
-
-    Parameters
-    ----------
-    bias : Tensor of shape (d,)
-        What labels independent of the images would give on average: patch statistics and time only.
-    label : Tensor of shape (d,)
-        What the correlation of labels with average patches adds.
-    """
-
-    bias: Float[Tensor, " d"]
-    label: Float[Tensor, " d"]
-
-    @property
-    def total(self) -> Float[Tensor, " d"]:
-        """Weights from zero initialisation."""
-        return self.bias + self.label
-
-
-def separated_terms(spectral: Spectrum, y: Float[Tensor, " n"], *, rate: float, steps: float) -> Terms:
-    r"""Split :math:`F_t K^\top y` into :math:`\bar y F_t K^\top 1` and :math:`F_t K^\top (y - \bar y)`."""
-    y = y.double()
-    mean = y.mean()
-    return Terms(
-        bias=mean * weights(spectral, torch.ones_like(y), rate=rate, steps=steps),
-        label=weights(spectral, y - mean, rate=rate, steps=steps),
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class RandomLabelMoments(Result):
     """Mean and covariance of the weights over random labels, zero initialisation."""
 

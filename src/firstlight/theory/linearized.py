@@ -49,7 +49,7 @@ class LinearFit(Result):
     def solution(self, *, ridge: float = 0.0) -> Float[Tensor, "n k"]:
         r"""Minimum-norm least squares :math:`\Theta^+ r`, or :math:`(\Theta + \lambda I)^{-1} r` in its range.
 
-        `ridge` is added to the eigenvalues as they are; see :func:`ridge_of_decay` for weight decay.
+        `ridge` is added to the eigenvalues as they are; weight decay λ amounts to λ / rate_of(1).
         """
         if not 0 <= ridge < float("inf"):
             raise InvalidInput(f"`ridge` must be finite and at least 0; got ridge={ridge}.")
@@ -119,11 +119,6 @@ def rate_of(lr: float, *, n: int, loss: str = "mse_sum", n_outputs: int = 1) -> 
     if loss not in ("mse_sum", "mse"):
         raise unknown_name("squared loss", loss, ("mse_sum", "mse"))
     return 2 * lr / (n * (n_outputs if loss == "mse" else 1))
-
-
-def ridge_of_decay(decay: float, *, n: int, loss: str = "mse_sum", n_outputs: int = 1) -> float:
-    """Ridge that weight decay of the optimiser amounts to: both pull u to 0."""
-    return decay / rate_of(1.0, n=n, loss=loss, n_outputs=n_outputs)
 
 
 def _demand_rows(matrix: Tensor, residuals: Tensor, name: str) -> None:

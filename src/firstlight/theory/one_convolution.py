@@ -14,7 +14,6 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.maths.patches import PatchGeometry, extract_patches
-from firstlight.theory import least_squares as ls
 
 
 def span_projector(rows: Float[Tensor, "n d"], *, rtol: float | None = None) -> Float[Tensor, "d d"]:
@@ -46,18 +45,6 @@ def converged_weights(
     tolerance = _tolerance(x, rtol)
     inverse: Tensor = torch.linalg.pinv(x, rtol=tolerance)
     return w0 + inverse @ (y - x @ w0)
-
-
-def weights_at(
-    inputs: Float[Tensor, "n d"],
-    targets: Float[Tensor, "n c"],
-    *,
-    initial: Float[Tensor, "d c"],
-    rate: float,
-    steps: float,
-) -> Float[Tensor, "d c"]:
-    """The same after any number of steps on ``1/2 |X W - Y|^2``: no step is taken."""
-    return ls.weights(ls.spectrum(inputs), targets.double(), rate=rate, steps=steps, initial=initial.double())
 
 
 def identity_layer(examples: Float[Tensor, "n d"], *, initial: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
@@ -135,16 +122,6 @@ def patch_system(image: Float[Tensor, "c h w"], *, size: int) -> PatchSystem:
         size=size,
         rank=rank,
     )
-
-
-def trained_kernel(system: PatchSystem, *, initial: Float[Tensor, "c d"]) -> Float[Tensor, "c d"]:
-    r"""Kernel (one row per output channel) that gradient descent ends with, from `initial`.
-
-    .. math:: f(x)_p = \Lambda^\top \Pi P_p + W^{0\top} (I - \Pi) P_p
-    """
-    unseen = system.unseen
-    eye = torch.eye(len(unseen), dtype=torch.float64)
-    return ((eye - unseen) @ system.selection + unseen @ initial.double().mT).mT
 
 
 def pixel_errors(

@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.theory.deep_linear import PrincipalMoments, columns_at
 
 
 def is_paired(readout: Float[Tensor, " m"], weights: Float[Tensor, "m q"]) -> bool:
@@ -73,38 +72,3 @@ def first_step(
     active = (inputs @ weights.T >= 0).to(weights.dtype) * targets[:, None]
     drive = readout[:, None] * (active.T @ inputs)
     return -rate * (torch.outer(readout, readout) @ weights @ sxx / 4 - drive)
-
-
-def linear_map_at(
-    start: Float[Tensor, " q"],
-    readout: Float[Tensor, " m"],
-    moments: PrincipalMoments,
-    *,
-    rate: float,
-    steps: float,
-) -> Float[Tensor, " q"]:
-    r"""The linear map after any number of steps, in principal coordinates, on odd data.
-
-    If with every (x, y) the data hold (-x, -y), a step keeps the pairs paired: the network stays linear
-    and its map follows a one-layer linear network,
-
-    .. math:: v^+ = v - \tfrac14 \mu \|a\|^2 \left(v\, \Sigma_{XX} - y^\top X\right)
-
-    so principal columns converge in the order of their variances. We derived this; the paper has the first
-    step only. Exact at all times, as long as no input lies exactly on a hyperplane.
-
-    Parameters
-    ----------
-    start : Tensor of shape (q,)
-        :func:`linear_map` at the start, in principal coordinates.
-    readout : Tensor of shape (m,)
-        a.
-    moments : PrincipalMoments
-        Moments of inputs and targets (one column).
-    rate : float
-        μ for the summed loss.
-    steps : float
-        Number of steps.
-    """
-    effective = rate * float(readout.square().sum()) / 4
-    return columns_at(start[None], moments, rate=effective, steps=steps)[0]

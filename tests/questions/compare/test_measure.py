@@ -8,7 +8,7 @@ import torch
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz import TRAINED
 from firstlight.pages.page import render
 from firstlight.questions.compare.measure import compare
@@ -56,7 +56,7 @@ def test_every_number_is_that_of_the_model_alone(photos):
 def test_the_centred_correlation_equals_its_definition(photos):
     before, after = network().double(), moved(network().double())
     comparison = compare({"a": before, "b": after}, photos.x.double(), n_images=12, with_regime=False)
-    gradients, initial = (patch_agop(model, photos.x.double(), n_images=12) for model in (after, before))
+    gradients, initial = (patch_gradients(model, photos.x.double(), n_images=12) for model in (after, before))
     for layer in comparison.models[1].layers:
         added = gradients[layer.name].filters - initial[layer.name].filters
         assert layer.centred == pytest.approx(

@@ -37,7 +37,7 @@ def model():
 
 FUNCTIONS = {
     "profile": lambda model, data: firstlight.profile(model, data).energy,
-    "patch_agop": lambda model, data: firstlight.patch_agop(model, data)["conv1"].agop,
+    "patch_gradients": lambda model, data: firstlight.patch_gradients(model, data)["conv1"].agop,
     "ansatz": lambda model, data: firstlight.ansatz(model, data, initial=model).rows[0].pearson,
     "ntk_gram": lambda model, data: firstlight.ntk_gram(model, data),
     "regime": lambda model, data: (

@@ -62,7 +62,9 @@ def test_the_module_of_a_program_for_any_number_of_images_is_measured():
     program = exported(any_number=True)
     model = nn.Sequential(*plain())
     model.load_state_dict(program.state_dict)
-    measured, expected = (firstlight.patch_agop(one, IMAGES, show=False) for one in (program.module(), model))
+    measured, expected = (
+        firstlight.patch_gradients(one, IMAGES, show=False) for one in (program.module(), model)
+    )
     assert [layer.name for layer in measured.layers] == ["0", "2", "6"]
     for one, other in zip(measured.layers, expected.layers, strict=True):
         assert torch.allclose(one.agop, other.agop, rtol=1e-5)

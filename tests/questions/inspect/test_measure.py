@@ -13,7 +13,7 @@ import firstlight
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.pages.page import Page, render, write_page
@@ -192,7 +192,7 @@ def test_a_fresh_initial_draws_weights_behind_a_normalisation_too(normalise, tra
     initial = fresh_initial(model, seed=1)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     trained, fresh, again = (
-        patch_agop(one, images)["0"].filters for one in (model, initial, fresh_initial(model, seed=1))
+        patch_gradients(one, images)["0"].filters for one in (model, initial, fresh_initial(model, seed=1))
     )
     assert float((trained - fresh).norm() / fresh.norm()) > 0.5
     assert torch.equal(fresh, again)

@@ -6,7 +6,7 @@ import torch
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_agop
+from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
 from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
 from firstlight.questions.inspect.newer_papers import feature_report
@@ -33,7 +33,7 @@ def test_everything_is_measured_where_everything_is_given(photos):
 
 def test_the_parts_equal_the_measures(photos):
     model, initial = network(1), network(2)
-    gradients = patch_agop(model, photos.x, show=False)
+    gradients = patch_gradients(model, photos.x, show=False)
     report = feature_report(model, photos.x, initial=initial, gradients=gradients, show=False)
     assert [row.exponent for row in report.exponents] == [row.exponent for row in ansatz_exponent(gradients)]
     alone = centred_ansatz(model, photos.x, initial=initial, show=False)

@@ -120,7 +120,7 @@ def test_descent_in_scaled_coordinates_equals_descent_on_whitened_images():
             widths, dl.glorot_variances(widths), generator=generator, distribution="uniform"
         )
         for _ in range(4):
-            layers = dl.stepped(layers, sxx, syx, rate=rate)
+            layers = dl.gradient_step(layers, sxx, syx, rate=rate)
         spreads.append(moments.rotated(dl.compact(layers)))
     naive = torch.stack(spreads).std(0).mean(0)
     torch.testing.assert_close(shown.spread[-1], naive[: shown.spread.shape[1]], rtol=1e-6, atol=1e-9)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from torch.overrides import TorchFunctionMode
 
-from firstlight._internal.autograd.hooks import Receive, Running, Tap, nothing, running_modules
+from firstlight._internal.autograd.hooks import GradientTap, Receive, Running, ignore, running_modules
 from firstlight._internal.autograd.layers import AppliedLayer
 
 _FUNCTIONS: dict[Any, str] = {F.conv1d: "conv1d", F.conv2d: "conv2d", F.conv3d: "conv3d", F.linear: "linear"}
@@ -46,6 +46,7 @@ def _unguarded(function: Any) -> FunctionType:
     While a function mode is active, such a function hands itself over as a whole, and the mode is off
     while it runs. The copy differs in the answer to the question whether a mode is active.
     """
+    # the same code with other globals: PyTorch's own function is not touched
     names = {**function.__globals__, "has_torch_function": lambda tensors: False}
     unguarded = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
     unguarded.__kwdefaults__ = function.__kwdefaults__
@@ -67,6 +68,7 @@ class _FunctionMode(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func is F.multi_head_attention_forward:
+            # entered again, for the mode is off while it handles a function
             with self:
                 return _attention(*args, **kwargs)
         outputs = func(*args, **kwargs)
@@ -116,8 +118,8 @@ class Recorder:
         self._tapped: frozenset[str] = frozenset()
         self.anchors: tuple[Tensor, ...] = ()
         self._apart: dict[str, Tensor] = {}
-        self._receive: Receive = nothing
-        self._look: Look = nothing
+        self._receive: Receive = ignore
+        self._look: Look = ignore
         self._stack: Running = []
         self.forget()
 
@@ -125,6 +127,7 @@ class Recorder:
         """Learn the layers from a forward pass that keeps no gradients."""
         with torch.no_grad():
             self.forward(image)
+        # layers that appear later depend on the images, and W would not be one matrix
         self._is_open = False
         return self.layers
 
@@ -158,6 +161,7 @@ class Recorder:
 
     def source(self, result: Tensor) -> tuple[str, int] | None:
         """Layer and call that made `result`, if nothing was done to it since."""
+        # outputs that hang on nothing are refused where gradients are taken
         if result.grad_fn is None:
             return None
         return next((key for key, node in self._nodes.items() if node is result.grad_fn), None)
@@ -185,12 +189,14 @@ class Recorder:
         if name not in self._tapped:
             return outputs
         anchor = self._apart.get(name, self.anchor)
-        passed: Tensor = Tap.apply(outputs, anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
+        passed: Tensor = GradientTap.apply(outputs, anchor, partial(self._receive, name, call))  # type: ignore[no-untyped-call]
+        # if the outputs of the model have this very node, this call gave them and Q there is the identity
         self._nodes[name, call] = passed.grad_fn
         return passed
 
     def _layer(self, kind: str, weight: Tensor, groups: int) -> AppliedLayer | None:
         """The known layer that this call belongs to, or a new one, or None once the list is closed."""
+        # biases as weights, empty layers and whole numbers have no filters
         if weight.ndim < 2 or weight.numel() == 0 or not weight.is_floating_point():
             return None
         base = self._base_name(kind, weight)
@@ -238,6 +244,7 @@ def _same(known: Tensor, weight: Tensor) -> bool:
     """Whether two weights are equal up to rounding; most are one and the same piece of memory."""
     if known.shape != weight.shape:
         return False
+    # parameters keep their memory from pass to pass: no comparison of numbers is needed
     if known.data_ptr() == weight.data_ptr() and known.stride() == weight.stride():
         return True
     scale = max(float(known.abs().max()), float(weight.detach().abs().max()))

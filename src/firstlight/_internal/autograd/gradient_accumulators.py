@@ -22,6 +22,9 @@ class Accumulators:
     ----------
     layers : mapping of str to AppliedLayer
         By name.
+    filters : mapping of str to Tensor
+        Filters that take the place of a layer's own, by its name: where k > d, gradients are kept as far as they
+        lie in the range of these.
     generator : torch.Generator
         Generator of random output combinations.
 
@@ -33,14 +36,22 @@ class Accumulators:
     meanwhile, which is exact.
     """
 
-    def __init__(self, layers: Mapping[str, AppliedLayer], *, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        layers: Mapping[str, AppliedLayer],
+        *,
+        filters: Mapping[str, Tensor] = {},
+        generator: torch.Generator,
+    ) -> None:
         self.layers = dict(layers)
         self.generator = generator
-        filters = {name: layer.filters for name, layer in layers.items()}
-        self._bases = {name: range_basis(rows) for name, rows in filters.items()}
-        self._sizes = {
-            name: (g, k, min(k, d)) for name, (g, k, d) in ((n, w.shape) for n, w in filters.items())
-        }
+        self._bases: dict[str, Tensor | None] = {}
+        self._sizes: dict[str, tuple[int, int, int]] = {}
+        for name, layer in layers.items():
+            rows = filters.get(name, layer.filters)
+            g, k, d = rows.shape
+            # with k > d, g enters the result as UᵀQU only, U an orthonormal basis of the range of W: d x d sums do
+            self._bases[name], self._sizes[name] = range_basis(rows), (g, k, min(k, d))
         entries = sum(g * r * r for g, _, r in self._sizes.values())
         self.n_sets = max(2, min(N_SETS, _BYTES // (8 * max(entries, 1))))
         self.counts = torch.zeros(self.n_sets, dtype=torch.float64)
@@ -58,15 +69,13 @@ class Accumulators:
 
     @property
     def n_passes(self) -> int:
-        """Backward passes per image."""
-        assert self.directions is not None
-        return self.directions.n_passes
+        """Backward passes per image; 0 before the first."""
+        return 0 if self.directions is None else self.directions.n_passes
 
     @property
     def is_exact(self) -> bool:
         """Whether all outputs are summed."""
-        assert self.directions is not None
-        return self.directions.n_random == 0
+        return self.directions is None or self.directions.n_random == 0
 
     def begin(
         self, *, n_images: int, n_outputs: int, directions: Directions, identity: tuple[str, int] | None
@@ -112,6 +121,7 @@ class Accumulators:
             rows = _rows(some, layer.groups, is_linear=layer.is_linear)
             rows = rows if scale == 1 else rows * scale
             squares += rows.square().sum(2)
+            # g → Uᵀg → Σ g gᵀ over images and positions, one matrix product per group
             if (basis := self._bases[name]) is not None:
                 rows = basis.to(rows).mT @ rows
             sums[index].baddbmm_(rows, rows.mT)

@@ -18,6 +18,7 @@ class Rows:
     def add_product(self, other: "Rows", out: Float[Tensor, "a b"], *, is_trace: bool) -> None:
         """Add the inner products of all rows to `out`, outputs as inner axis or summed over."""
         start = 1 if is_trace else 0
+        # "trace" sums over outputs: they join the axis that is summed
         left, right = (rows.values.flatten(start, start + 1) for rows in (self, other))
         out.addmm_(left, right.T)
 
@@ -36,10 +37,13 @@ class Factors:
         r"""Add :math:`\sum_{pq} \langle a_p, a_q\rangle \langle g_p, g_q\rangle` for all pairs of rows."""
         for a, g in zip(self.inputs, self.gradients, strict=True):
             for b, h in zip(other.inputs, other.gradients, strict=True):
+                # positions p of one image and q of the other: ⟨a_p, a_q⟩ for all pairs of images at once
                 alike = a @ b.T
                 if is_trace:
+                    # Σ_o ⟨g_po, g_qo⟩ ⟨a_p, a_q⟩
                     out.addcmul_(g.flatten(1) @ h.flatten(1).T, alike)
                 else:
+                    # ⟨g_po, g_qo'⟩ for all pairs of outputs, each times the same ⟨a_p, a_q⟩
                     products = g.flatten(0, 1) @ h.flatten(0, 1).T
                     blocks = (_blocks(m, g.shape[1]) for m in (out, products))
                     next(blocks).addcmul_(next(blocks), alike[:, None, :, None])

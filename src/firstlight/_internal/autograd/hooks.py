@@ -17,11 +17,11 @@ Look = Callable[[str, Tensor, Tensor], None]
 """Called with a layer's name, its input and its output, before anything can overwrite them."""
 
 
-def nothing(*arguments: Any) -> None:
+def ignore(*arguments: Any) -> None:
     """Ignore what is reported."""
 
 
-class Tap(torch.autograd.Function):
+class GradientTap(torch.autograd.Function):
     """Passes a tensor on, and reports the gradient that arrives there.
 
     The anchor makes the engine come here although nothing before may need a gradient: weights may be
@@ -34,6 +34,7 @@ class Tap(torch.autograd.Function):
         """Copy the layer's output."""
         ctx.receive = receive
         ctx.anchor_like = torch.zeros_like(anchor)
+        # not a view: autograd refuses in-place operations on views that a custom function returned
         return output.clone()
 
     @staticmethod
@@ -41,11 +42,12 @@ class Tap(torch.autograd.Function):
         """Report the gradient and pass it on."""
         (gradient,) = gradients
         ctx.receive(gradient)
+        # zeros for the anchor: only that something depends on it matters
         return gradient if ctx.needs_input_grad[0] else None, ctx.anchor_like, None
 
 
-class Taps:
-    """What :func:`tapped` knows of the forward pass that ran last.
+class _Taps:
+    """What :func:`tap_outputs` knows of the forward pass that ran last.
 
     Parameters
     ----------
@@ -66,28 +68,29 @@ class Taps:
 
 
 @contextmanager
-def tapped(
-    layers: Mapping[str, nn.Module], receive: Receive = nothing, *, look: Look = nothing
-) -> Iterator[Taps]:
+def tap_outputs(
+    layers: Mapping[str, nn.Module], receive: Receive = ignore, *, look: Look = ignore
+) -> Iterator[_Taps]:
     """Tap the outputs of `layers` while the block runs.
 
     Parameters
     ----------
     layers : mapping of str to torch.nn.Module
         Modules that return one tensor, by name.
-    receive : Receive, default nothing
+    receive : Receive, default ignore
         Called with every gradient at an output, once per backward pass and call.
-    look : Look, default nothing
+    look : Look, default ignore
         Called with the input and output of every call.
     """
-    taps = Taps()
+    taps = _Taps()
 
     def hook(name: str) -> Callable[..., Tensor]:
         def after(module: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> Tensor:
             call = taps.calls.get(name, 0)
+            # a module that is used twice has two gradients; the number tells them apart
             taps.calls[name] = call + 1
             look(name, arguments[0], output)
-            passed: Tensor = Tap.apply(  # type: ignore[no-untyped-call]
+            passed: Tensor = GradientTap.apply(  # type: ignore[no-untyped-call]
                 output, taps.anchor, lambda gradient: receive(name, call, gradient)
             )
             return passed
@@ -151,6 +154,7 @@ def layer_inputs(model: nn.Module, layers: Mapping[str, nn.Module], images: Tens
 
     def hook(name: str) -> Callable[..., None]:
         def before(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+            # a copy: an activation after it may write over the memory
             seen[name] = arguments[0].detach().clone()
 
         return before

@@ -67,6 +67,7 @@ def grouped_filters(weight: Tensor, groups: int) -> Float[Tensor, "g k d"]:
     >>> grouped_filters(nn.Conv2d(4, 6, 3, groups=2).weight, 2).shape
     torch.Size([2, 3, 18])
     """
+    # float64, for similarities of k x k matrices drift by 2e-4 in float32
     return weight.detach().cpu().double().reshape(groups, weight.shape[0] // groups, -1)
 
 
@@ -74,6 +75,7 @@ def range_basis(filters: Float[Tensor, "g k d"]) -> Float[Tensor, "g k d"] | Non
     """Orthonormal columns that span all outputs of a layer with k > d, or None if k <= d."""
     if filters.shape[1] <= filters.shape[2]:
         return None
+    # outputs are W h[p], so with k > d they fill d dimensions: columns of U span them
     basis: Tensor = torch.linalg.qr(filters)[0]
     return basis
 
@@ -165,4 +167,5 @@ def _is_accounted_for(name: str, module: nn.Module, applied: Mapping[str, Applie
 
 def _is_weight(leaf: str, parameter: Tensor) -> bool:
     """Whether a parameter looks like filters; tokens and position codes have other names."""
+    # by name: a class token has two axes as well
     return parameter.ndim >= 2 and ("weight" in leaf or "kernel" in leaf)

@@ -41,11 +41,13 @@ class Directions:
         self, n: int, *, like: Tensor, generator: torch.Generator
     ) -> Iterator[Float[Tensor, "n c"]]:
         """One row per image, pass by pass."""
+        # Σ_v v vᵀ = I over all passes, so Σ_v (Jᵀv)(Jᵀv)ᵀ = JᵀJ: the sum over outputs, exactly or on average
         leading = self.leading.to(like)
         for row in leading:
             yield row.expand(n, -1)
         for _ in range(self.n_random):
             signs = torch.randint(2, (n, leading.shape[1]), generator=generator).to(like) * 2 - 1
+            # random signs s: E[s sᵀ] = I; projected, they stand for what the leading directions leave
             rest = signs - (signs @ leading.T) @ leading
             yield rest / self.n_random**0.5
 
@@ -70,9 +72,11 @@ def output_directions(
             )
         return known
     if exact or n_outputs <= N_EXACT:
+        # f = W h + b has gradients in the range of W only: with m < c inputs, m directions span them
         if last_weight is not None and last_weight.ndim == 2 and last_weight.shape[1] < n_outputs:
             return Directions(_spanned(last_weight), 0)
         return Directions(torch.eye(n_outputs, dtype=torch.float64), 0)
+    # nothing tells which outputs vary together: signs alone, as many as there would be directions
     if last_weight is None or last_weight.ndim != 2:
         return Directions(torch.zeros(0, n_outputs, dtype=torch.float64), N_LEADING + N_RANDOM)
     return Directions(_leading(last_weight, N_LEADING), N_RANDOM)
@@ -86,6 +90,7 @@ def _spanned(weight: Tensor) -> Tensor:
 def _leading(weight: Tensor, count: int) -> Tensor:
     """Leading left singular vectors, as rows, from the smaller Gram matrix."""
     w = weight.detach().cpu().double()
+    # left singular vectors of W from the smaller of WWᵀ and WᵀW
     if w.shape[0] <= w.shape[1]:
         vectors = torch.linalg.eigh(w @ w.T)[1][:, -count:]
     else:
@@ -148,6 +153,7 @@ def demand_finite_weights(model: nn.Module) -> None:
                 f"{name!r} holds NaN or infinite weights. Use weights from before the training went wrong."
             )
         # sums of squares must stay finite; half precision is computed with in single precision
+        # the power .4 leaves room for a square and for sums over 10⁷ terms
         limit = max(torch.finfo(value.dtype).max, torch.finfo(torch.float32).max) ** 0.4
         if largest > limit:
             raise InvalidInput(
@@ -174,6 +180,7 @@ def demand_one_image_at_a_time(model: nn.Module, images: Tensor, *, output: Outp
                 "gradient of an image is not defined. Build it with track_running_stats=True."
             )
     with torch.no_grad():
+        # the gradient of one image is defined only if the others do not change its outputs
         together = checked_output(run(model, images), output, n=len(images))[:1]
         alone = checked_output(run(model, images[:1]), output, n=1)
     demand_finite_outputs(model, alone)

@@ -50,6 +50,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     with contextlib.suppress(NotImplementedError):
         model.eval()
     try:
+        # layers that draw at random in evaluation mode must not shift the user's random numbers
         with torch.random.fork_rng(devices=[]):
             yield
     finally:
@@ -59,9 +60,11 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
         for module, name, value, before in buffers:
             module._buffers[name] = value  # a forward pass may have bound another tensor to the name
+            # written back only where it changed: the version counter of an untouched buffer stays as it was
             if not torch.equal(value, before):
                 with torch.no_grad():
                     value.copy_(before)
+        # bound again, not copied: hooks replace these tensors instead of writing into them
         for module, name, value in attributes:
             vars(module)[name] = value
 

@@ -15,7 +15,7 @@ WORTH = 1_000_000_000  # gradients: below, all passes take a few seconds, and no
 
 
 @dataclass(frozen=True)
-class Thrift:
+class ReducedPasses:
     """Layers for which random combinations of the outputs stand for all of them.
 
     Parameters
@@ -34,9 +34,9 @@ class Thrift:
         return Directions(torch.zeros(0, n_outputs, dtype=torch.float64), self.n_passes)
 
 
-def thrift(
+def reduced_passes(
     layers: Mapping[str, AppliedLayer], elements: Mapping[str, int], *, n_images: int, n_outputs: int
-) -> tuple[Thrift, ...]:
+) -> tuple[ReducedPasses, ...]:
     r"""Layers whose sums are well determined by fewer backward passes, by the number that they need.
 
     Q of a layer with r rows is a sum of m outer products, m = images x positions x passes. Its noise lowers a
@@ -55,7 +55,7 @@ def thrift(
 
     Returns
     -------
-    tuple of Thrift
+    tuple of ReducedPasses
         Most passes first; layers that need the usual number are in none of them. Empty if all passes are cheap.
     """
     if n_images * n_outputs * sum(elements[name] for name in layers) < WORTH:
@@ -66,9 +66,10 @@ def thrift(
     groups: dict[int, list[str]] = {}
     for name, layer in layers.items():
         filters, patch = layer.weight.shape[0], layer.weight[0].numel()
+        # images x positions: every position gives one sample of g per pass
         samples = n_images * (elements[name] // filters)
         needed = SAMPLES * min(filters // layer.groups, patch)
         enough = next((step for step in steps if samples * step >= needed), None)
         if enough is not None:
             groups.setdefault(enough, []).append(name)
-    return tuple(Thrift(frozenset(groups[step]), step) for step in sorted(groups, reverse=True))
+    return tuple(ReducedPasses(frozenset(groups[step]), step) for step in sorted(groups, reverse=True))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from firstlight._internal.autograd.gradient_products import Factors, Gradients, Rows
-from firstlight._internal.autograd.hooks import tapped
+from firstlight._internal.autograd.hooks import tap_outputs
 from firstlight._internal.autograd.model_outputs import OutputName, checked_output, demand_finite_outputs, run
 from firstlight._internal.errors import InvalidInput
 
@@ -23,7 +23,7 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 @dataclass(eq=False)
-class SharedWeight:
+class _SharedWeight:
     """Modules that hold one weight, and how its gradients are read.
 
     Parameters
@@ -121,7 +121,7 @@ class WeightGradients:
         if not self.parameters:
             raise InvalidInput("the model must hold trainable weights; all have `requires_grad` off.")
         self.n_outputs = self._outputs(images[:1]).shape[1]
-        self.layers: list[SharedWeight] = []
+        self.layers: list[_SharedWeight] = []
         self._held_per_image = 0
         self._try_layers(images[:2].detach())
 
@@ -136,7 +136,10 @@ class WeightGradients:
         pairs = n_outputs if is_trace else n_outputs**2
         for layer in self.layers:
             k, d = layer.n_filters, layer.width
+            # Σ_pq ⟨a_p, a_q⟩⟨g_p, g_q⟩: positions² inner products of length d, and for every pair of outputs of
+            # length k; rows: one of length kd per pair
             factors = layer.positions**2 * (d + pairs * (k + _ELEMENTWISE))
+            # factors are written for one group only
             layer.as_rows = layer.groups > 1 or pairs * k * d <= factors
 
     def numbers_per_image(self, n_outputs: int) -> int:
@@ -160,6 +163,7 @@ class WeightGradients:
         for wide layers costs more to obtain than to fill.
         """
         gathered = _Gathered(self.layers, len(images), len(cotangents), reuse or {})
+        # as many images per pass as patches and outputs of all layers fit; results do not depend on it
         step = max(1, _PASS_ELEMENTS // max(self._held_per_image, 1))
         for start in range(0, len(images), step):
             self._pass(images[start : start + step], cotangents, gathered, start)
@@ -198,12 +202,13 @@ class WeightGradients:
         """One pass forwards and one backwards per output, over images that fit into memory."""
         modules = dict(self.model.named_modules())
         gathered.begin(start, len(images))
-        with tapped(
+        with tap_outputs(
             {name: modules[name] for layer in self.layers for name in layer.names},
             gathered.take_gradient,
             look=gathered.take_input,
         ) as taps:
             outputs = self._outputs(images) if self.layers else images.new_zeros(0)
+            # one row v of the cotangents at a time: v → g = Jᵀv at the output of every layer
             for index, row in enumerate(cotangents if self.layers else ()):
                 gathered.output = index
                 torch.autograd.grad(
@@ -214,6 +219,7 @@ class WeightGradients:
         names = self.plain
         weights = [self.parameters[name] for name in names]
         rows = [w.new_zeros(len(images), len(cotangents), w.numel()) for w in weights]
+        # unknown layers: one image and one output at a time is slow, and always right
         for i in range(len(images) if names else 0):
             outputs = self._outputs(images[i : i + 1])
             for o, row in enumerate(cotangents):
@@ -223,11 +229,12 @@ class WeightGradients:
 
     def _try_layers(self, images: Tensor) -> None:
         """Keep the layers whose gradients for each image equal those of plain backward passes."""
+        # a combination in which no two outputs have the same weight, so that a mix-up of outputs shows
         row = torch.linspace(1.0, 2.0, self.n_outputs).cos().to(images)
         outputs = self._outputs(images)
         truth = [_gradients(one, list(self.parameters.values()), row) for one in outputs]
         expected = {name: torch.stack(parts) for name, *parts in zip(self.parameters, *truth, strict=True)}
-        working: list[SharedWeight] = []
+        working: list[_SharedWeight] = []
         for layer in _candidates(self.model, self.parameters):
             self.layers = [layer]
             gathered = _Gathered(self.layers, len(images), 1)
@@ -239,6 +246,7 @@ class WeightGradients:
             if all(_agree(values[:, 0], expected[name]) for name, values in values_by_name.items()):
                 working.append(layer)
                 layer.positions = gathered.filled[layer.names[0]]
+                # patches of d numbers, outputs of k, and their gradients
                 self._held_per_image += layer.positions * (layer.width * layer.groups + 2 * layer.n_filters)
         self.layers = working
 
@@ -247,7 +255,7 @@ class _Gathered:
     """Where the gradients of a set of images gather, pass by pass."""
 
     def __init__(
-        self, layers: list[SharedWeight], n: int, outputs: int, reuse: Mapping[str, Gradients] = {}
+        self, layers: list[_SharedWeight], n: int, outputs: int, reuse: Mapping[str, Gradients] = {}
     ) -> None:
         self.layers, self.n, self.outputs, self._reuse = layers, n, outputs, reuse
         self._of = {name: layer for layer in layers for name in layer.names}
@@ -297,6 +305,7 @@ class _Gathered:
             return
         patches = self._patches[name, call]
         if layer.groups == 1:
+            # ∂f/∂W = Σ_p g_p h[p]ᵀ
             values = (arrived[:, :, 0].mT @ patches[:, :, 0]).flatten(1)
         else:
             values = torch.einsum("npgk,npgd->ngkd", arrived, patches).flatten(1)
@@ -306,7 +315,7 @@ class _Gathered:
         else:
             target.add_(values)
 
-    def rows(self, layer: SharedWeight, *, like: Tensor | None = None) -> Float[Tensor, "n o m"]:
+    def rows(self, layer: _SharedWeight, *, like: Tensor | None = None) -> Float[Tensor, "n o m"]:
         """Rows of a layer; zero where no gradient reached it."""
         if layer.names[0] not in self._rows:
             old, made = self._reuse.get(layer.names[0]), layer.module.weight if like is None else like
@@ -329,21 +338,21 @@ class _Gathered:
         return gradients
 
 
-def _candidates(model: nn.Module, parameters: Mapping[str, Tensor]) -> list[SharedWeight]:
+def _candidates(model: nn.Module, parameters: Mapping[str, Tensor]) -> list[_SharedWeight]:
     """Layers of known kinds, those that share a weight together, unless they disagree about the bias."""
     names = {id(p): name for name, p in parameters.items()}
     sharing: dict[int, list[tuple[str, nn.Module]]] = {}
     for name, module in model.named_modules():
         if isinstance(module, (nn.Conv2d, nn.Linear, *_NORMS)) and isinstance(module.weight, Tensor):
             sharing.setdefault(id(module.weight), []).append((name, module))
-    candidates: list[SharedWeight] = []
+    candidates: list[_SharedWeight] = []
     for members in sharing.values():
         first = members[0][1]
         assert isinstance(first, nn.Conv2d | nn.Linear | nn.modules.batchnorm._BatchNorm)
         weight, bias = names.get(id(first.weight)), names.get(id(first.bias))
         alike = all(type(m) is type(first) and getattr(m, "bias", None) is first.bias for _, m in members)
         if alike and (weight or bias):
-            candidates.append(SharedWeight(tuple(name for name, _ in members), first, weight, bias))
+            candidates.append(_SharedWeight(tuple(name for name, _ in members), first, weight, bias))
     return candidates
 
 
@@ -351,6 +360,7 @@ def _unfolded(conv: nn.Conv2d, x: Tensor) -> Float[Tensor, "n p g d"]:
     if any(conv._reversed_padding_repeated_twice):
         mode = "constant" if conv.padding_mode == "zeros" else conv.padding_mode
         x = F.pad(x, conv._reversed_padding_repeated_twice, mode=mode)
+    # padded before, by whatever mode the convolution has: unfold itself pads with zeros only
     columns = F.unfold(x, conv.kernel_size, conv.dilation, 0, conv.stride)
     return columns.mT.reshape(len(x), -1, conv.groups, columns.shape[1] // conv.groups)
 
@@ -360,6 +370,7 @@ def _normalised(norm: nn.modules.batchnorm._BatchNorm, x: Tensor) -> Float[Tenso
     if mean is None or variance is None:
         raise ValueError("statistics of the batch")
     shape = (1, -1, *[1] * (x.ndim - 2))
+    # y = γ x̂ + β is linear in (γ, β) with the "patch" (x̂, 1), one channel per group
     standard = (x - mean.reshape(shape)) / (variance + norm.eps).sqrt().reshape(shape)
     return standard.reshape(len(x), x.shape[1], -1).mT[..., None]
 
@@ -371,5 +382,6 @@ def _gradients(outputs: Tensor, weights: Sequence[Tensor], row: Tensor) -> tuple
 
 
 def _agree(a: Tensor, b: Tensor) -> bool:
+    # between rounding, which grows with depth, and a wrong formula, which is off by far more
     tolerance = 100 * torch.finfo(a.dtype).eps ** 0.75
     return bool((a - b).norm() <= tolerance * b.norm() + torch.finfo(a.dtype).tiny)

@@ -10,7 +10,7 @@ from typing import no_type_check
 import numpy as np
 
 from firstlight.kernels.compiled.compiling import compiled, vector_loops
-from firstlight.kernels.compiled.dual_activations import duals, looks
+from firstlight.kernels.compiled.dual_activations import close_cosine_stride, relu_duals
 
 
 @compiled
@@ -20,19 +20,20 @@ def _block_products(first, second, out):
     vector_loops()
     w = second.shape[1]
     for c in range(w):
-        own = out[c * w : (c + 1) * w]
-        own[:] = 0
+        products = out[c * w : (c + 1) * w]
+        products[:] = 0
         k = 0
+        # three entries at a time, the channels of a pixel: a third of the passes over the products
         while k + 3 <= first.shape[0]:
-            a, b, d = first[k, c], first[k + 1, c], first[k + 2, c]
-            x, y, z = second[k], second[k + 1], second[k + 2]
+            x0, x1, x2 = first[k, c], first[k + 1, c], first[k + 2, c]
+            z0, z1, z2 = second[k], second[k + 1], second[k + 2]
             for v in range(w):
-                own[v] += a * x[v] + b * y[v] + d * z[v]
+                products[v] += x0 * z0[v] + x1 * z1[v] + x2 * z2[v]
             k += 3
         while k < first.shape[0]:
-            a, x = first[k, c], second[k]
+            x0, z0 = first[k, c], second[k]
             for v in range(w):
-                own[v] += a * x[v]
+                products[v] += x0 * z0[v]
             k += 1
 
 
@@ -43,6 +44,7 @@ def _block_sums(strip, start, stop, size, padding, width, room, out):
     vector_loops()
     w = out.size
     w = int(np.sqrt(w))
+    # Σ_δ Σ[p+δ, p'+δ]: the same offset on both sides. Over lines it leads from block to block of the strip...
     total = room[: width * width]
     total[:] = 0
     for k in range(start, stop):
@@ -50,33 +52,35 @@ def _block_sums(strip, start, stop, size, padding, width, room, out):
         for v in range(width * width):
             total[v] += block[v]
     out[:] = 0
+    # ... and over columns from (c, c') to (c + δ, c' + δ), the diagonal of a block
     for c in range(w):
         for delta in range(size):
             shift = delta - padding
             if 0 <= c + shift < width:
                 left, right = max(0, -shift), min(w, width - shift)
-                own = out[c * w + left : c * w + right]
-                given = total[(c + shift) * width + left + shift : (c + shift) * width + right + shift]
+                sums = out[c * w + left : c * w + right]
+                shifted = total[(c + shift) * width + left + shift : (c + shift) * width + right + shift]
                 for v in range(right - left):
-                    own[v] += given[v]
+                    sums[v] += shifted[v]
 
 
 @compiled
 @no_type_check
-def _activate_block(sigma, tangent, first, second, scale, bias):
+def _block_activation(sigma, tangent, first, second, scale, bias):
     """Sums of Σ and T of the layer below, in place, to Σ and T of this layer; sides are norms, then their inverses."""
     vector_loops()
     w = second.size // 2
     norms, inverses = second[:w], second[w:]
     for c in range(w):
-        own, other = sigma[c * w : (c + 1) * w], tangent[c * w : (c + 1) * w]
+        sigmas, tangents = sigma[c * w : (c + 1) * w], tangent[c * w : (c + 1) * w]
         norm, inverse = first[c], first[c + w]
         for v in range(w):
-            covariance = scale * own[v] + bias
-            kappa, kappa_one, _ = duals(covariance * (inverse * inverses[v]))
+            # ΣδΣ → Λ → ρ → Σ, and T = κ₀(ρ) (Λ + (σ_w²/q²) ΣδT)
+            covariance = scale * sigmas[v] + bias
+            kappa, kappa_one, _ = relu_duals(covariance * (inverse * inverses[v]))
             there = inverse * inverses[v] > 0  # a zero patch has no value
-            own[v] = norm * norms[v] * kappa_one
-            other[v] = kappa * (scale * other[v] + covariance) if there else inverse * inverses[v]
+            sigmas[v] = norm * norms[v] * kappa_one
+            tangents[v] = kappa * (scale * tangents[v] + covariance) if there else inverse * inverses[v]
 
 
 @compiled
@@ -86,7 +90,7 @@ def _close_cosines(sigma, first, second, scale, bias):
     w = second.size // 2
     close = 0.0
     for c in range(w):
-        close += duals((scale * sigma[c * w + c] + bias) * (first[c + w] * second[c + w]))[2]
+        close += relu_duals((scale * sigma[c * w + c] + bias) * (first[c + w] * second[c + w]))[2]
     return close
 
 
@@ -97,11 +101,11 @@ def _close_pairs(sigma, first, second, scale, bias, step):
     vector_loops()
     w = second.size // 2
     inverses = second[w:]
-    close = scale * 0
+    close = scale * 0  # a zero in the precision of the loops
     for c in range(0, w, step):
-        own, inverse = sigma[c * w : (c + 1) * w], first[c + w]
+        sigmas, inverse = sigma[c * w : (c + 1) * w], first[c + w]
         for v in range(w):
-            close += duals((scale * own[v] + bias) * (inverse * inverses[v]))[2]
+            close += relu_duals((scale * sigmas[v] + bias) * (inverse * inverses[v]))[2]
     return close
 
 
@@ -111,26 +115,29 @@ def _pool_block(block, width, out, weight):
     """Add a block to the block of pairs of windows that it belongs to."""
     vector_loops()
     w = width // 2
+    # a last odd column belongs to no window: only 2w of `width` are read
     for c in range(2 * w):
-        own, given = out[c // 2 * w : (c // 2 + 1) * w], block[c * width : (c + 1) * width]
+        pooled, line = out[c // 2 * w : (c // 2 + 1) * w], block[c * width : (c + 1) * width]
         for v in range(w):
-            own[v] += weight * (given[2 * v] + given[2 * v + 1])
+            pooled[v] += weight * (line[2 * v] + line[2 * v + 1])
 
 
 @compiled
 @no_type_check
-def _finish(strips, count, width, corner, pools, maps, nngp):
+def _pool_or_sum(strips, count, width, corner, pools, maps, nngp):
     """Pool a strip of blocks into `maps`, or return the sum of the last layer's."""
     total = 0.0
     sigma, tangent = strips
     for k in range(count):
         if pools:
+            # pooling takes each of the two images by itself: windows of both, whatever their displacement
             r, q = (corner[0] + k) // 2, (corner[1] + k) // 2
             if r < maps[0].shape[0] and q < maps[0].shape[1]:
-                weight = sigma.dtype.type(0.0625)
+                weight = sigma.dtype.type(0.0625)  # a mean over 4 positions of either image
                 _pool_block(sigma[k], width, maps[0][r, q], weight)
                 _pool_block(tangent[k], width, maps[1][r, q], weight)
         else:
+            # hundreds of thousands of terms: in float64
             for v in range(width * width):
                 total += np.float64(sigma[k, v])
             if not nngp:
@@ -141,7 +148,7 @@ def _finish(strips, count, width, corner, pools, maps, nngp):
 
 @compiled
 @no_type_check
-def stage(patches, below, sides, sizes, height, filters, scales, rooms, above, nngp):
+def pooling_stage(patches, below, sides, layers, height, buffers, above):
     """One stage of layers; returns the sum over all pairs of positions (if nothing is pooled) and close cosines.
 
     Of cosines close to 1, it returns the weight at equal positions, the weight on displaced lines, some of which are
@@ -156,55 +163,59 @@ def stage(patches, below, sides, sizes, height, filters, scales, rooms, above, n
     sides
         Of both images, for every line of this stage's layers its norms, then their inverses. Flat: of an array with
         two axes a part of a line has no known stride, and the loops would not become vector instructions.
-    sizes
-        Lines and columns of this stage's layers.
+    layers
+        Of this stage.
     height
         Lines and columns of `below`.
-    filters, scales
-        Filter size and padding; factors of the first and of the later layers, and the bias variance.
-    rooms
+    buffers
         Two pairs of strips and a block.
     above
         Where pooled Σ and T go, zeros; of no line after the last layer.
-    nngp
-        Leave T out.
     """
-    size, padding = filters
-    first_side, second_side = sides
-    here, there, room = rooms
+    sizes, scales, size, padding = layers.sizes, layers.scales, layers.filter_size, layers.padding
+    first_norms, second_norms = sides
+    strips, next_strips, block = buffers
     begins = patches[0].shape[0] > 0
     last, total, still, moved, searched = sizes[sizes.shape[0] - 1, 0], 0.0, 0.0, 0.0, 0
-    step = looks(last, sizes[sizes.shape[0] - 1, 1])
-    for down in range(1 - last, last):
-        top, left = max(0, -down), max(0, down)
+    step = close_cosine_stride(last, sizes[sizes.shape[0] - 1, 1])
+    # convolutions keep displacements and lines only get fewer: those larger than the last layer lead to no value
+    for displacement in range(1 - last, last):
+        # line k of the overlap is line k + first_line of the first image and k + second_line of the second
+        first_line, second_line = max(0, -displacement), max(0, displacement)
         h, w, offset = height[0], height[1], 0
-        source, target = here, there
+        source, target = strips, next_strips
         if not begins:
-            for k in range(h - abs(down)):
-                source[0][k, : w * w] = below[0][top + k, left + k]
-                source[1][k, : w * w] = below[1][top + k, left + k]
+            for k in range(h - abs(displacement)):
+                source[0][k, : w * w] = below[0][first_line + k, second_line + k]
+                source[1][k, : w * w] = below[1][first_line + k, second_line + k]
         for layer in range(sizes.shape[0]):
             rows, columns = sizes[layer]
             factor = scales[0] if begins and layer == 0 else scales[1]
-            for k in range(rows - abs(down)):
+            for k in range(rows - abs(displacement)):
                 sigma, tangent = target[0][k, : columns * columns], target[1][k, : columns * columns]
                 if begins and layer == 0:
-                    _block_products(patches[0][top + k], patches[1][left + k], sigma)
+                    _block_products(patches[0][first_line + k], patches[1][second_line + k], sigma)
                     tangent[:] = 0
                 else:
-                    start, stop = max(0, k - padding), min(h - abs(down), k - padding + size)
-                    _block_sums(source[0], start, stop, size, padding, w, room, sigma)
-                    _block_sums(source[1], start, stop, size, padding, w, room, tangent)
-                one, two = offset + (top + k) * 2 * columns, offset + (left + k) * 2 * columns
-                a, b = first_side[one : one + 2 * columns], second_side[two : two + 2 * columns]
-                if down == 0:
-                    still += _close_cosines(sigma, a, b, factor, scales[2])
-                elif down % step == 0:
-                    moved += _close_pairs(sigma, a, b, factor, scales[2], step)
+                    start, stop = max(0, k - padding), min(h - abs(displacement), k - padding + size)
+                    _block_sums(source[0], start, stop, size, padding, w, block, sigma)
+                    _block_sums(source[1], start, stop, size, padding, w, block, tangent)
+                first_start = offset + (first_line + k) * 2 * columns
+                second_start = offset + (second_line + k) * 2 * columns
+                firsts = first_norms[first_start : first_start + 2 * columns]
+                seconds = second_norms[second_start : second_start + 2 * columns]
+                # counted before the activation, which overwrites Λ
+                if displacement == 0:
+                    still += _close_cosines(sigma, firsts, seconds, factor, scales[2])
+                elif displacement % step == 0:
+                    moved += _close_pairs(sigma, firsts, seconds, factor, scales[2], step)
                     searched += (columns + step - 1) // step * columns
-                _activate_block(sigma, tangent, a, b, factor, scales[2])
+                _block_activation(sigma, tangent, firsts, seconds, factor, scales[2])
             source, target = target, source
             offset += 2 * rows * columns
             h, w = rows, columns
-        total += _finish(source, h - abs(down), w, (top, left), above[0].shape[0] > 0, above, nngp)
+        total += _pool_or_sum(
+            source, h - abs(displacement), w, (first_line, second_line), above[0].shape[0] > 0, above,
+            layers.nngp,
+        )  # fmt: skip
     return total, still, moved, searched

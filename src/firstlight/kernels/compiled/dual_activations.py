@@ -49,23 +49,24 @@ HEAVY32, HEAVY64 = np.float32(20), 20.0
 
 @compiled
 @no_type_check
-def looks(lines, columns):
+def close_cosine_stride(lines, columns):
     """Of how many displacements, in each direction, one is searched for cosines close to 1; few leave none out."""
+    # all of up to 4, every second of up to 8, every fourth of 13 and more
     return min(4, 1 + (min(lines, columns) - 1) // 4)
 
 
 @no_type_check
-def duals(rho):
+def relu_duals(rho):
     """Return κ₀(ρ), κ₁(ρ), and a weight where |ρ| is close to 1."""
     gap = max(1.0 - abs(rho), 0.0)
     angle = math.acos(max(min(rho, 1.0), -1.0))
     kappa = 1 - angle / math.pi
-    return kappa, rho * kappa + sine(rho), HEAVY64 if gap < NEARER64 else float(gap < NEAR64)
+    return kappa, rho * kappa + sine_over_pi(rho), HEAVY64 if gap < NEARER64 else float(gap < NEAR64)
 
 
-@overload(duals, jit_options={"fastmath": LOOSE}, inline="always")
+@overload(relu_duals, jit_options={"fastmath": LOOSE}, inline="always")
 @no_type_check
-def _compiled_duals(rho):
+def _compiled_relu_duals(rho):
     if rho == types.float32:
 
         def single(rho):
@@ -111,14 +112,14 @@ def _compiled_duals(rho):
 
 
 @no_type_check
-def sine(rho):
+def sine_over_pi(rho):
     """Return sin(arccos ρ) / π, 0 where the patches are identical or opposite."""
     return math.sqrt(max((1.0 - rho) * (1.0 + rho), 0.0)) / math.pi  # 1 - ρ² would lose digits near 1
 
 
-@overload(sine, jit_options={"fastmath": LOOSE}, inline="always")
+@overload(sine_over_pi, jit_options={"fastmath": LOOSE}, inline="always")
 @no_type_check
-def _compiled_sine(rho):
+def _compiled_sine_over_pi(rho):
     if rho == types.float32:
 
         def single(rho):
@@ -137,7 +138,7 @@ def _compiled_sine(rho):
 
 
 @no_type_check
-def slope(sine):
+def kappa_zero_slope(sine):
     """Return κ₀' = 1 / (π sin θ) from sin θ / π, and 0 where the patches are identical or opposite."""
     return 1 / (math.pi**2 * sine) if sine > 0 else 0.0
 
@@ -145,9 +146,9 @@ def slope(sine):
 _INVERSE_SQUARE32, _INVERSE_SQUARE = np.float32(1 / math.pi**2), 1 / math.pi**2
 
 
-@overload(slope, jit_options={"fastmath": LOOSE}, inline="always")
+@overload(kappa_zero_slope, jit_options={"fastmath": LOOSE}, inline="always")
 @no_type_check
-def _compiled_slope(sine):
+def _compiled_kappa_zero_slope(sine):
     if sine == types.float32:
 
         def single(sine):

@@ -41,6 +41,7 @@ def square_norms(patches, out):
         for k in range(patches.shape[1]):
             line = patches[p, k]
             for v in range(total.size):
+                # a relative error of the norm is one of every cosine: float64 costs little here, once per image
                 total[v] += np.float64(line[v]) * np.float64(line[v])
 
 
@@ -64,6 +65,7 @@ def layer_squares(squares, sizes, filters, scale, bias):
         for p in range(h * w):
             line = here[p]
             for v in range(n):
+                # κ₁(1) = 1: Σ(x,x) = Λ(x,x), and the norms of a layer follow from those below alone
                 line[v] = scale * line[v] + bias
         below, start = here, start + h * w
 
@@ -85,6 +87,7 @@ def own_sums(squares, sizes, filters, scale, nngp, out):
             tangent.reshape(sizes[layer - 1, 0], sizes[layer - 1, 1] * n), above.reshape(h, w * n), size, padding, n,
             room,
         )  # fmt: skip
+        # ρ = 1: κ₀ = κ₁ = 1, so Σ = Λ and T = Λ + (σ_w²/q²) ΣδT
         tangent = scale * above + squares[start : start + h * w]
         start += h * w
     out[:] = 0
@@ -117,6 +120,7 @@ def column_norms(squares, out):
         for v in range(n):
             there = given[v] > 0
             square = given[v] if there else 1.0
+            # 1 instead of 0 under the root keeps the loop free of branches and of infinities
             inverse = 1 / np.sqrt(square)
             own[v] = square * inverse if there else 0.0
             own[v + n] = inverse if there else 0.0
@@ -149,6 +153,7 @@ def pair_norms(first, second, i, j, out):
             there = a > 0 and b > 0
             own[v] = np.sqrt(a * b)
             own[v + LANES] = 1 / np.sqrt(a * b) if there else 0.0
+            # 1/(2s) for the derivative of N = √(Λ(x,x) s) by s
             own[v + 2 * LANES] = 0.5 / b if b > 0 else 0.0
 
 
@@ -165,6 +170,7 @@ def add_gradients(by_product, by_norm, first, second, i, j, alpha, points, inner
     for p in range(first.shape[0]):
         for e in range(d):
             for v in range(n):
+                # s̄ x_i[p] + 2 n̄ z_j[p]
                 gradient[e, v] = by_product[p, v] * first[p, e, i[v]] + 2 * by_norm[p, v] * second[p, e, j[v]]
         for output in range(alpha.shape[1]):
             for e in range(d):

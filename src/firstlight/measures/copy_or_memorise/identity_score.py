@@ -43,6 +43,7 @@ def similarities(
     if a.shape != b.shape:
         raise InvalidInput(f"`a` and `b` must have one shape; got {tuple(a.shape)} and {tuple(b.shape)}.")
     units = [_unit_rows(name, rows, centred=kind == "pearson") for name, rows in (("a", a), ("b", b))]
+    # rounding of two unit vectors may exceed 1 by a few units in the last place
     return (units[0] * units[1]).sum(1).clamp(-1, 1)
 
 
@@ -107,12 +108,14 @@ def identity_score(
     similarity : Similarity, default 'pearson'
         "cosine" or "pearson".
     """
+    # the nearest training image, output by output: a network may memorise several
     references = training[:, None].expand(-1, *outputs.shape)
     to_constant = torch.stack([similarities(outputs, r, kind=similarity) for r in references])
     errors = torch.stack([_mse(outputs, r) for r in references])
     return IdentityScore(
         similarity=similarity,
         identity=similarities(outputs, inputs, kind=similarity),
+        # nearest by either measure on its own: cosine and error may choose different images
         constant=to_constant.amax(0),
         mse_identity=_mse(outputs, inputs),
         mse_constant=errors.amin(0),
@@ -159,6 +162,7 @@ def response(
         Seed for the test images.
     """
     grid = torch.linspace(0, 1, 11, dtype=torch.float64) if rhos is None else rhos
+    # cosine ρ with the training image: at 1 both references coincide, at 0 they are furthest apart
     tests = correlated_images(image, grid, draws=draws, seed=seed).flatten(0, 1).to(image.dtype)
     score = identity_score(image_outputs(model, tests), tests, image[None], similarity="cosine")
     rows = {
@@ -212,7 +216,9 @@ class EdgeScore(Result):
 def edge_score(outputs: Float[Tensor, "n c h w"], inputs: Float[Tensor, "n c h w"]) -> EdgeScore:
     """Correlate the magnitude of the outputs with the contours of the inputs."""
     return EdgeScore(
-        edges=similarities(outputs.abs(), sobel_magnitude(inputs)), copy=similarities(outputs, inputs)
+        # an edge has either sign behind a convolution, the Sobel magnitude has none
+        edges=similarities(outputs.abs(), sobel_magnitude(inputs)),
+        copy=similarities(outputs, inputs),
     )
 
 

@@ -12,7 +12,7 @@ from firstlight._internal.devices import device_of, follows_device
 from firstlight._internal.errors import InvalidInput
 
 
-def stages(model: nn.Module) -> list[nn.Sequential]:
+def weight_layers(model: nn.Module) -> list[nn.Sequential]:
     """Cut a chain into its weight layers, each with the activation that follows it.
 
     Modules without weights before the first weight layer (a flattening) belong to the first stage. A
@@ -43,7 +43,7 @@ def stage_outputs(model: nn.Module, images: Float[Tensor, "n c h w"]) -> list[Te
     """What every stage hands over, first to last, in evaluation mode; on the CPU."""
     outputs, x = [], images.to(device_of(model))
     with evaluating(model):
-        for stage in stages(model):
+        for stage in weight_layers(model):
             x = stage(x)
             outputs.append(x)
     return outputs
@@ -59,13 +59,13 @@ def upper_outputs(
     Parameters
     ----------
     model : torch.nn.Module
-        A chain of convolutions, see :func:`stages`.
+        A chain of convolutions, see :func:`weight_layers`.
     images : Tensor of shape (n, c, h, w)
         The channels are repeated in turn until there are enough.
     layers : int
         How many of the last stages to keep.
     """
-    chain = stages(model)
+    chain = weight_layers(model)
     if not 1 <= layers <= len(chain):
         raise InvalidInput(f"`layers` must lie in 1 .. {len(chain)}; got layers={layers}.")
     top = nn.Sequential(*chain[-layers:])

@@ -20,6 +20,7 @@ def top_singular_image(activation: Float[Tensor, "c h w"]) -> Float[Tensor, "h w
     Of unit length; its sign is that of the sum of its weights over the channels, which makes it
     resemble the mean channel. A zero activation gives a zero image.
     """
+    # (c, hw) = L S R: the first row of R is the image that explains most of all channels at once
     matrix = activation.double().flatten(1)
     left, singular, right = torch.linalg.svd(matrix, full_matrices=False)
     if singular[0] == 0:
@@ -62,7 +63,8 @@ def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages
     Parameters
     ----------
     model : torch.nn.Module
-        A chain whose layers keep the image size, see :func:`firstlight.measures.copy_or_memorise.layer_chain`.
+        A chain whose layers keep the image size, see
+        :func:`firstlight.measures.copy_or_memorise.layer_chain.weight_layers`.
     image : Tensor of shape (c, h, w)
         As the network sees it.
     """
@@ -75,6 +77,7 @@ def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages
                 f"{tuple(output.shape[1:])}."
             )
         channels = output[0].double()
+        # absolute: a channel that shows the negative carries the image just as well
         likeness = similarities(channels[:, None], grey.expand(len(channels), 1, *grey.shape)).abs()
         rows["singular"].append(top_singular_image(channels))
         rows["best_channel"].append(likeness.argmax())
@@ -98,6 +101,7 @@ def resized(images: Float[Tensor, "n c h w"], side: int) -> Float[Tensor, "n c s
         raise InvalidInput(f"`side` must be at least 1 pixel; got side={side}.")
     if images.shape[-1] == images.shape[-2] == side:
         return images
+    # interpolation to fewer pixels would skip lines; means over areas use all
     if side <= min(images.shape[-2:]):
         return F.interpolate(images, size=(side, side), mode="area")
     return F.interpolate(images, size=(side, side), mode="bilinear", align_corners=False)

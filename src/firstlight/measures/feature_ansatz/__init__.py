@@ -23,16 +23,14 @@ if TYPE_CHECKING:
     from firstlight.measures.feature_ansatz.layer_maps import (
         Eigenvectors,
         LayerMaps,
-        constant_share,
         layer_maps,
         patch_operator_map,
-        sobel_map,
         top_eigenvectors,
     )
     from firstlight.measures.feature_ansatz.patch_gradients import (
         LayerGradients,
-        PatchAgop,
-        patch_agop,
+        PatchGradients,
+        patch_gradients,
     )
     from firstlight.measures.feature_ansatz.stationarity import stationarity
 
@@ -43,18 +41,16 @@ __all__ = [
     "FilterFaults",
     "LayerGradients",
     "LayerMaps",
-    "PatchAgop",
+    "PatchGradients",
     "ansatz",
     "ansatz_exponent",
     "ansatz_from",
     "centred_ansatz",
-    "constant_share",
     "feature_matrix",
     "filter_faults",
     "layer_maps",
-    "patch_agop",
+    "patch_gradients",
     "patch_operator_map",
-    "sobel_map",
     "stationarity",
     "top_eigenvectors",
 ]

@@ -14,8 +14,8 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
-from firstlight.maths.filter_similarity import Sandwich, Undefined, feature_similarity, rotated
-from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop, patch_agop
+from firstlight.maths.filter_similarity import FiltersInSingularBasis, Undefined, feature_similarity, rotated
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 
 N_NULLS = 8
 TRAINED = "trained filters, trained gradients"
@@ -152,13 +152,13 @@ def ansatz(
     data = image_batches(data)
     if not isinstance(data, ImageData | Tensor) and initial is not None:
         data = list(data)  # read twice: once for each model
-    trained = patch_agop(model, data, seed=seed, **options)
-    before = None if initial is None else patch_agop(initial, data, seed=seed, **options)
+    trained = patch_gradients(model, data, seed=seed, **options)
+    before = None if initial is None else patch_gradients(initial, data, seed=seed, **options)
     return ansatz_from(trained, before, draws=draws, seed=seed)
 
 
 def ansatz_from(
-    trained: PatchAgop, initial: PatchAgop | None = None, *, draws: int = N_NULLS, seed: int = 0
+    trained: PatchGradients, initial: PatchGradients | None = None, *, draws: int = N_NULLS, seed: int = 0
 ) -> Ansatz:
     """Correlations from gradients that were measured already; arguments as for :func:`ansatz`."""
     if draws < 1:
@@ -186,7 +186,8 @@ class _InBasis:
 
     def __init__(self, layer: LayerGradients, *, draws: int, seed: int) -> None:
         self.layer, self.draws, self.seed = layer, draws, seed
-        self.sandwich = Sandwich.of(layer.reduced)
+        # with k > d, UᵀW stands for W: Q is known in the basis U only
+        self.filters = FiltersInSingularBasis.of(layer.reduced)
 
     @cached_property
     def q(self) -> Float[Tensor, "g k k"]:
@@ -194,11 +195,12 @@ class _InBasis:
 
     @cached_property
     def inner(self) -> Float[Tensor, "1 g r r"]:
-        return self.sandwich.inner(self.q)[None]
+        # Q → UᵀQU, all that similarities need of it
+        return self.filters.inner(self.q)[None]
 
     @cached_property
     def null(self) -> Float[Tensor, "draws g r r"]:
-        return rotated(self.q, self.sandwich.left, draws=self.draws, seed=self.seed)
+        return rotated(self.q, self.filters.left, draws=self.draws, seed=self.seed)
 
     @cached_property
     def rest(self) -> Float[Tensor, "s g r r"] | None:
@@ -206,8 +208,9 @@ class _InBasis:
         sets = [i for i, count in enumerate(self.layer.counts.tolist()) if count]
         if len(sets) < 2:
             return None
+        # scale does not matter to a correlation: the sums are not divided by the number of images
         whole = self.layer.parts.sum(0, dtype=torch.float64)
-        return torch.stack([self.sandwich.inner(whole - self.layer.parts[i]) for i in sets])
+        return torch.stack([self.filters.inner(whole - self.layer.parts[i]) for i in sets])
 
 
 def _comparisons(
@@ -222,16 +225,19 @@ def _comparisons(
             f"`initial` must have the architecture of the model; layer {layer.name!r} has "
             f"{tuple(initial.filters.shape)} instead of {tuple(layer.filters.shape)}."
         )
+    # each network's Q belongs to its own outputs; only W0ᵀW0 beside the trained WᵀQW mixes the two
     before = _InBasis(initial, draws=draws, seed=seed)
     yield INITIAL, partial(_compared, before, INITIAL, None)
-    yield CROSSED, partial(_compared, trained, CROSSED, before.sandwich)
-    yield FILTERS, partial(_filter_row, layer, trained.sandwich, before.sandwich)
+    yield CROSSED, partial(_compared, trained, CROSSED, before.filters)
+    yield FILTERS, partial(_filter_row, layer, trained.filters, before.filters)
 
 
-def _compared(gradients: _InBasis, pair: str, other: Sandwich | None) -> AnsatzRow:
-    layer, sandwich = gradients.layer, gradients.sandwich
-    similarity = sandwich.similarity(gradients.inner, other)
-    null = sandwich.similarity(gradients.null, other)
+def _compared(gradients: _InBasis, pair: str, other: FiltersInSingularBasis | None) -> AnsatzRow:
+    layer, filters = gradients.layer, gradients.filters
+    # corr(WᵀQW, WᵀW), and corr(WᵀQW, W0ᵀW0) if `other` is W0
+    similarity = filters.similarity(gradients.inner, other)
+    # the same with OᵀQO: what the filters and the spectrum of Q give without any direction of the gradients
+    null = filters.similarity(gradients.null, other)
     pearson_error, cosine_error = _errors(gradients, other)
     return AnsatzRow(
         layer=layer.name,
@@ -249,8 +255,11 @@ def _compared(gradients: _InBasis, pair: str, other: Sandwich | None) -> AnsatzR
     )
 
 
-def _filter_row(layer: LayerGradients, trained: Sandwich, initial: Sandwich) -> AnsatzRow:
+def _filter_row(
+    layer: LayerGradients, trained: FiltersInSingularBasis, initial: FiltersInSingularBasis
+) -> AnsatzRow:
     similarity = feature_similarity(trained, initial)
+    # no gradients take part, so there is no Q to rotate, and no image to leave out
     nothing = torch.zeros(0, dtype=torch.float64)
     return AnsatzRow(
         layer=layer.name,
@@ -276,20 +285,23 @@ def isotropy(q: Float[Tensor, "g k k"]) -> float:
     >>> isotropy(torch.eye(4)[None]), isotropy(torch.ones(1, 4, 4))
     (1.0, 0.5)
     """
+    # ⟨Q, I⟩ / (‖Q‖ ‖I‖), with ‖I‖ = √k over all groups together
     trace = q.diagonal(dim1=-2, dim2=-1).sum()
     return float(trace / (q.norm() * (q.shape[0] * q.shape[1]) ** 0.5))
 
 
-def _errors(gradients: _InBasis, other: Sandwich | None) -> tuple[float, float]:
+def _errors(gradients: _InBasis, other: FiltersInSingularBasis | None) -> tuple[float, float]:
     """Standard errors by the jackknife over sets of images."""
     if gradients.layer.is_output:
+        # Q of the outputs is the identity by definition, whatever the images
         return 0.0, 0.0
     if gradients.rest is None:
         return float("nan"), float("nan")
     try:
-        similarity = gradients.sandwich.similarity(gradients.rest, other)
+        similarity = gradients.filters.similarity(gradients.rest, other)
     except Undefined:  # all gradients come from one set
         return float("nan"), float("nan")
+    # jackknife: (n-1)/n Σ (v_i - v̄)² = (n-1)²/n · var, for n estimates that share all but one set of images
     n = len(gradients.rest)
     return tuple(float(((n - 1) ** 2 / n * values.var()).sqrt()) for values in similarity)  # type: ignore[return-value]
 

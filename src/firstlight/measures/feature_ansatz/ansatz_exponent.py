@@ -11,9 +11,9 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight.maths.filter_similarity import Sandwich, rotated
+from firstlight.maths.filter_similarity import FiltersInSingularBasis, rotated
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS
-from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients
 
 LARGEST = 4.0  # powers from 0 to here are searched
 LEVEL = 0.95
@@ -60,7 +60,7 @@ class AnsatzExponent(Result):
 
 
 def ansatz_exponent(
-    gradients: PatchAgop, *, draws: int = N_NULLS, seed: int = 0
+    gradients: PatchGradients, *, draws: int = N_NULLS, seed: int = 0
 ) -> tuple[AnsatzExponent, ...]:
     r"""Fit the exponent :math:`\alpha` in :math:`W^\top W \propto \mathrm{AGOP}^\alpha`, layer by layer.
 
@@ -75,7 +75,7 @@ def ansatz_exponent(
 
     Parameters
     ----------
-    gradients : PatchAgop
+    gradients : PatchGradients
         From :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     draws : int, default N_NULLS
         Number of random rotations of Q for the null.
@@ -99,11 +99,11 @@ def ansatz_exponent(
 
     Examples
     --------
-    >>> from firstlight.measures.feature_ansatz import patch_agop
+    >>> from firstlight.measures.feature_ansatz import patch_gradients
     >>> model = torch.nn.Sequential(*(torch.nn.Linear(2, 2, bias=False) for _ in range(3)))
     >>> for layer in model:  # balanced
     ...     layer.weight.data = torch.diag(torch.tensor([1.0, 2.0]))
-    >>> [round(row.exponent, 3) for row in ansatz_exponent(patch_agop(model, torch.eye(2)))]
+    >>> [round(row.exponent, 3) for row in ansatz_exponent(patch_gradients(model, torch.eye(2)))]
     [0.333, 0.5, 1.0]
     """
     if draws < 1:
@@ -112,12 +112,12 @@ def ansatz_exponent(
 
 
 def _fitted(layer: LayerGradients, draws: int, seed: int) -> AnsatzExponent:
-    sandwich = Sandwich.of(layer.reduced)
+    filters = FiltersInSingularBasis.of(layer.reduced)
     q = layer.covariance
-    exponent, cosine, at_one = _best_power(sandwich.squares, sandwich.inner(q))
-    turned = rotated(q, sandwich.left, draws=draws, seed=seed)
-    null = torch.tensor([_best_power(sandwich.squares, inner) for inner in turned], dtype=torch.float64)
-    low, high = _interval(layer, sandwich, exponent)
+    exponent, cosine, at_one = _best_power(filters.squares, filters.inner(q))
+    turned = rotated(q, filters.left, draws=draws, seed=seed)
+    null = torch.tensor([_best_power(filters.squares, inner) for inner in turned], dtype=torch.float64)
+    low, high = _interval(layer, filters, exponent)
     return AnsatzExponent(
         layer=layer.name,
         exponent=exponent,
@@ -137,13 +137,16 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     With eigenvalues c and eigenvectors e of :math:`S \tilde Q S`, the cosine is
     :math:`\sum_j c_j^a m_j / (\|S^2\| \|c^a\|)` with :math:`m_j = e_j^\top S^2 e_j`: one decomposition serves all a.
     """
+    # WᵀW → S² and WᵀQW → S Q̃ S in the basis V: cosines do not depend on the basis
     roots = squares.sqrt()
     values, vectors = torch.linalg.eigh(roots[:, :, None] * inner * roots[:, None, :])
     largest = float(values.max())
     if not largest > 0:
         return math.nan, math.nan, math.nan
     kept = values > values.shape[1] * torch.finfo(torch.float64).eps * largest
+    # c^a = exp(a log(c/c₁)): relative to the largest, so that no power overflows
     logs = torch.where(kept, values / largest, 1.0).log()[kept]
+    # m_j = e_jᵀ S² e_j / ‖S²‖
     mass = torch.einsum("gi,gij->gj", squares, vectors.square())[kept] / squares.norm()
 
     def cosine(power: float) -> float:
@@ -163,7 +166,7 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     return float(best.x), -float(best.fun), cosine(1.0)
 
 
-def _interval(layer: LayerGradients, sandwich: Sandwich, exponent: float) -> tuple[float, float]:
+def _interval(layer: LayerGradients, filters: FiltersInSingularBasis, exponent: float) -> tuple[float, float]:
     """Student's interval by the jackknife over sets of images."""
     sets = [i for i, count in enumerate(layer.counts.tolist()) if count]
     if layer.is_output:
@@ -171,7 +174,8 @@ def _interval(layer: LayerGradients, sandwich: Sandwich, exponent: float) -> tup
     if len(sets) < 2 or math.isnan(exponent):
         return math.nan, math.nan
     whole = layer.parts.sum(0, dtype=torch.float64)
-    rest = [_best_power(sandwich.squares, sandwich.inner(whole - layer.parts[i]))[0] for i in sets]
+    rest = [_best_power(filters.squares, filters.inner(whole - layer.parts[i]))[0] for i in sets]
+    # jackknife, as for the correlations; few sets, hence Student instead of the normal distribution
     spread = torch.tensor(rest, dtype=torch.float64).var() * (len(sets) - 1) ** 2 / len(sets)
     half = float(student.ppf((1 + LEVEL) / 2, len(sets) - 1)) * math.sqrt(float(spread))
     return exponent - half, exponent + half

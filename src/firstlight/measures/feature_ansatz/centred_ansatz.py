@@ -2,52 +2,24 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight._internal.autograd.forward_recorder import Recorder
-from firstlight._internal.autograd.gradient_accumulators import Accumulators
-from firstlight._internal.autograd.layers import AppliedLayer, range_basis
-from firstlight._internal.autograd.model_outputs import demand_finite_weights, demand_one_image_at_a_time
+from firstlight._internal.autograd.layers import AppliedLayer
+from firstlight._internal.autograd.model_outputs import demand_finite_weights, run
 from firstlight._internal.autograd.model_state import demand_differentiable, evaluating, in_full_precision
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
-from firstlight._internal.progress import progress
-from firstlight._internal.seeds import generator_from
 from firstlight.data.conversion import ImagesLike
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, Ansatz, ansatz_from
-from firstlight.measures.feature_ansatz.patch_gradients import (
-    N_IMAGES,
-    LayerGradients,
-    PatchAgop,
-    _backward,
-    _batches,
-    _block_size,
-    _discovered,
-    _forward,
-    _peek,
-    _without_gradients,
-)
+from firstlight.measures.feature_ansatz.patch_gradients import N_IMAGES, gradients_at_filters
 from firstlight.models.wrappers import unwrapped
 
 CENTRED = "change of the filters, trained gradients"
 UNMOVED = "training did not move its weights"
-
-
-class _ChangedRange(Accumulators):
-    """Sums gradients over the outputs that the change of the weights reaches, not the weights themselves.
-
-    Where k > d only d combinations of the outputs are kept. Those of W would lose what W - W0 adds.
-    """
-
-    def __init__(
-        self, layers: Mapping[str, AppliedLayer], changes: Mapping[str, Tensor], generator: torch.Generator
-    ) -> None:
-        super().__init__(layers, generator=generator)
-        self._bases = {name: range_basis(changes[name]) for name in layers}
 
 
 @follows_device
@@ -93,7 +65,7 @@ def centred_ansatz(
     -------
     Ansatz
         One row per layer that moved, of the pair "change of the filters, trained gradients". Layers that did
-        not move are listed in `skipped`. The output layer is 1 by definition. Cost as for `patch_agop`.
+        not move are listed in `skipped`. The output layer is 1 by definition. Cost as for `patch_gradients`.
 
     References
     ----------
@@ -113,64 +85,26 @@ def centred_ansatz(
             "`initial` must be the network before its training: what changed cannot be told without. Keep a copy "
             "before you train, or rebuild it from the same seed."
         )
-    model, initial = unwrapped(model), unwrapped(initial)
-    for one in (model, initial):
-        demand_differentiable(one)
-        demand_finite_weights(one)
-    model, note = in_full_precision(model)
+    initial = unwrapped(initial)
+    demand_differentiable(initial)
+    demand_finite_weights(initial)
     initial, _ = in_full_precision(initial)
-    gradients = _changed_gradients(model, initial, data, n_images=n_images, seed=seed, note=note, show=show)
+    gradients = gradients_at_filters(
+        model, data, filters_of=partial(_changes, initial), n_images=n_images, seed=seed,
+        label="Gradients of what changed", show=show,
+    )  # fmt: skip
     compared = ansatz_from(gradients, draws=draws, seed=seed)
     return dataclasses.replace(
         compared, rows=tuple(dataclasses.replace(row, pair=CENTRED) for row in compared.rows)
     )
 
 
-def _changed_gradients(
-    model: nn.Module,
-    initial: nn.Module,
-    data: ImagesLike,
-    *,
-    n_images: int,
-    seed: int,
-    note: str,
-    show: bool | None,
-) -> PatchAgop:
-    """Gradients at the outputs of all layers that moved, with the change in the place of the filters."""
-    batches, total = _batches(data, model, n_images)
-    with torch.inference_mode(False), torch.enable_grad(), evaluating(model), evaluating(initial):
-        first, batches = _peek(batches)
-        recorder = Recorder(model)
-        applied, skipped = _discovered(recorder, first[:1], "all")
-        before, _ = _discovered(Recorder(initial), first[:1].to(next(initial.parameters())), "all")
-        demand_one_image_at_a_time(model, first[:2], output=None)
-        changes = _changes(applied, before)
-        skipped |= {name: UNMOVED for name, change in changes.items() if not change.any()}
-        moved = {name: layer for name, layer in applied.items() if name not in skipped}
-        sums = _ChangedRange(moved, changes, generator_from("output signs", seed))
-        block = _block_size(sum(recorder.elements[name] for name in moved))
-        recorder.tap(moved, sums.receive)
-        with progress("Gradients of what changed", total=total, unit="images", show=show) as bar:
-            for part in (p for batch in batches for p in torch.split(batch, block) if moved):
-                directions = _forward(recorder, part, sums, "auto", None)
-                _backward(recorder, directions, sums, bar.advance, len(part))
-    skipped |= _without_gradients(sums)
-    return PatchAgop(
-        layers=tuple(
-            _gradients(layer, changes[name], sums) for name, layer in moved.items() if name not in skipped
-        ),
-        skipped=skipped,
-        n_images=int(sums.counts.sum()),
-        n_outputs=sums.n_outputs,
-        n_passes=sums.n_passes if moved else 0,
-        is_exact=sums.is_exact if moved else True,
-        note=note,
-    )
-
-
 def _changes(
-    applied: Mapping[str, AppliedLayer], before: Mapping[str, AppliedLayer]
-) -> dict[str, Float[Tensor, "g k d"]]:
+    initial: nn.Module, applied: Mapping[str, AppliedLayer], image: Tensor
+) -> tuple[dict[str, Float[Tensor, "g k d"]], dict[str, str]]:
+    """W - W0 of every layer that moved, and the layers that did not."""
+    with evaluating(initial):
+        before = run(initial, image.to(next(initial.parameters())), forward=Recorder(initial).discover)
     changes = {}
     for name, layer in applied.items():
         if name not in before or before[name].filters.shape != layer.filters.shape:
@@ -178,16 +112,6 @@ def _changes(
                 f"`initial` must have the architecture of the model; layer {name!r} differs or is missing there."
             )
         changes[name] = layer.filters - before[name].filters
-    return changes
-
-
-def _gradients(layer: AppliedLayer, change: Float[Tensor, "g k d"], sums: Accumulators) -> LayerGradients:
-    fields: dict[str, Any] = {"name": layer.name, "kind": layer.kind, "shape": layer.shape}
-    return LayerGradients(
-        filters=change,
-        parts=sums.parts(layer.name),
-        counts=sums.counts.clone(),
-        sensitivity=sums.sensitivity(layer.name),
-        is_output=layer.name in sums.output_layers,
-        **fields,
-    )
+    # a zero matrix correlates with nothing
+    moved = {name: change for name, change in changes.items() if change.any()}
+    return moved, {name: UNMOVED for name in changes if name not in moved}

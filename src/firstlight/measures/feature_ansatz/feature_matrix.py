@@ -34,7 +34,7 @@ def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"
     if not isinstance(layer, (*CONVOLUTIONS, nn.Linear)):
         raise InvalidInput(
             f"`layer` must be a convolution or a linear layer; got {type(layer).__name__}. "
-            "For a whole model use patch_agop or ansatz, which find the layers."
+            "For a whole model use patch_gradients or ansatz, which find the layers."
         )
     if isinstance(layer.weight, nn.UninitializedParameter):
         raise InvalidInput("`layer` must have its weights; it is lazy. Run the model once before.")

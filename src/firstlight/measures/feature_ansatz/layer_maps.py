@@ -18,7 +18,7 @@ from firstlight._internal.result import Result
 from firstlight._internal.shapes import Images
 from firstlight.maths.correlation import pearson
 from firstlight.maths.edges import sobel_magnitude
-from firstlight.maths.filter_similarity import Sandwich
+from firstlight.maths.filter_similarity import FiltersInSingularBasis
 from firstlight.maths.patches import PatchGeometry, extract_patches
 from firstlight.maths.psd import psd_sqrt
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients
@@ -58,6 +58,7 @@ def patch_operator_map(
     .. [1] CNFA, section 2.2. The paper uses both M and its root (E-52) and leaves the norm open (E-57).
     """
     operator = psd_sqrt(matrix.double()) if root else matrix.double()
+    # x[p] → M^½ x[p], whose norm is (x[p]ᵀ M x[p])^½
     seen = extract_patches(images.double(), geometry) @ operator
     h, w = geometry.positions(*images.shape[2:])
     # from n, positions, (channel, place in the patch) to n, channel, row, column, place
@@ -121,6 +122,7 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
 
     def keep(call: Call) -> None:
         if call.layer.name in wanted and call.layer.weight.ndim == 4 and call.outputs.ndim == 4:
+            # z = W h[p] alone: the bias is no part of what the patch makes the layer see
             bias = 0 if call.bias is None else call.bias[:, None, None]
             responses[call.layer.name] = (call.outputs - bias).cpu().double()
 
@@ -135,13 +137,17 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
 def _maps_of(
     layer: LayerGradients, z: Float[Tensor, "n k h w"], edges: Float[Tensor, "n rows columns"]
 ) -> LayerMaps:
+    # ‖(WᵀW)^½ h[p]‖² = h[p]ᵀWᵀW h[p] = ‖z‖²: no square root of a d x d matrix is taken
     grouped = z.reshape(len(z), len(layer.filters), -1, *z.shape[2:])
     features = z.square().sum(1).sqrt()
     if (basis := range_basis(layer.filters)) is not None:
+        # z → Uᵀz, since Q is known in the basis U of the outputs that the layer can give
         grouped = torch.einsum("ngkhw,gkr->ngrhw", grouped, basis)
+    # ‖(WᵀQW)^½ h[p]‖² = zᵀQz, summed over groups; rounding may leave it below 0
     weighted = torch.einsum("ngkhw,gkl,nglhw->nhw", grouped, layer.covariance, grouped)
     gradients = weighted.clamp(min=0).sqrt()
     h, w = features.shape[1:]
+    # layers behind a stride have smaller maps: contours are averaged over the area of one position
     contour = F.adaptive_avg_pool2d(edges, (h, w))
     return LayerMaps(
         name=layer.name,
@@ -208,17 +214,21 @@ def top_eigenvectors(layer: LayerGradients, *, kind: str = "gradients", count: i
     """
     if kind not in ("features", "gradients"):
         raise InvalidInput(f"`kind` must be 'features' or 'gradients'; got {kind!r}.")
-    sandwich = Sandwich.of(layer.reduced)
-    roots = sandwich.squares.sqrt()
-    right = sandwich.right / torch.where(roots > 0, roots, 1.0)[:, None, :]
+    filters = FiltersInSingularBasis.of(layer.reduced)
+    roots = filters.squares.sqrt()
+    # V S → V, with zero columns where a singular value vanishes
+    right = filters.right / torch.where(roots > 0, roots, 1.0)[:, None, :]
     if kind == "features":
-        inner = torch.diag_embed(sandwich.squares)
+        # WᵀW = V S² Vᵀ is diagonal in V
+        inner = torch.diag_embed(filters.squares)
     else:
-        inner = roots[:, :, None] * sandwich.inner(layer.covariance) * roots[:, None, :]
+        # WᵀQW = V (S Q̃ S) Vᵀ: its eigenvectors are V times those of the r x r matrix
+        inner = roots[:, :, None] * filters.inner(layer.covariance) * roots[:, None, :]
     values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)
     trace = values.clamp(min=0).sum()
     order = values.flatten().argsort(descending=True)[:count]
     columns = (right @ vectors).mT.flatten(0, 1)[order]
+    # an eigenvector has no sign: without a rule, two runs could show one picture and its negative
     peak = columns.gather(1, columns.abs().argmax(1, keepdim=True))
     shaped = (columns * peak.sign()).reshape(len(columns), *layer.shape)
     return Eigenvectors(
@@ -238,6 +248,7 @@ def constant_share(vectors: Float[Tensor, "m *shape"]) -> Float[Tensor, " m"]:
     >>> constant_share(torch.tensor([[[[1.0, -1.0]]], [[[1.0, 1.0]]]]))
     tensor([0., 1.])
     """
+    # projection onto images that are constant in each channel: mean times the all-ones vector of norm √(q·q)
     means = vectors.flatten(2).mean(2) if vectors.ndim > 2 else vectors
     area = vectors[0, 0].numel() if vectors.ndim > 2 else 1
     return (means.square().sum(1) * area).sqrt() / vectors.flatten(1).square().sum(1).sqrt()

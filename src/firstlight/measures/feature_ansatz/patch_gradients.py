@@ -27,7 +27,7 @@ from firstlight._internal.autograd.model_outputs import (
     run,
 )
 from firstlight._internal.autograd.model_state import demand_differentiable, evaluating, in_full_precision
-from firstlight._internal.autograd.reduced_passes import Thrift, thrift
+from firstlight._internal.autograd.reduced_passes import ReducedPasses, reduced_passes
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.progress import progress
@@ -36,6 +36,8 @@ from firstlight._internal.seeds import generator_from
 from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
 from firstlight.models.wrappers import unwrapped
+
+FiltersOf = Callable[[Mapping[str, AppliedLayer], Tensor], tuple[Mapping[str, Tensor], dict[str, str]]]
 
 N_IMAGES = 512
 _BLOCK_ELEMENTS = 24_000_000  # of all layers' outputs: about 300 MB for a forward pass that keeps them
@@ -83,18 +85,21 @@ class LayerGradients(Result):
     @property
     def covariance(self) -> Float[Tensor, "g r r"]:
         """Q, the back-propagated covariance: mean over images, sum over positions and outputs."""
+        # sets are summed in float64: their float32 sums may differ by orders of magnitude
         return self.parts.sum(0, dtype=torch.float64) / self.counts.sum()
 
     @property
     def reduced(self) -> Float[Tensor, "g r d"]:
         r"""W, or :math:`U^\top W` for a layer with more filters than inputs."""
         basis = range_basis(self.filters)
+        # columns of W lie in the span of U, so W = U Uᵀ W, and Wᵀ Q W = (UᵀW)ᵀ (UᵀQU) (UᵀW)
         return self.filters if basis is None else basis.mT @ self.filters
 
     @property
     def agop(self) -> Float[Tensor, "g d d"]:
         r"""The average gradient outer product :math:`W^\top Q W`, one matrix per group."""
         reduced = self.reduced
+        # ∇_{h[p]} f = Wᵀg, so ΣΣ ∇f ∇fᵀ = Wᵀ (ΣΣ ggᵀ) W
         return reduced.mT @ self.covariance @ reduced
 
     @property
@@ -104,7 +109,7 @@ class LayerGradients(Result):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchAgop(Result):
+class PatchGradients(Result):
     """What the backward passes found, layer by layer.
 
     Parameters
@@ -151,7 +156,7 @@ class PatchAgop(Result):
 
 
 @follows_device
-def patch_agop(
+def patch_gradients(
     model: nn.Module,
     data: ImagesLike,
     *,
@@ -162,7 +167,7 @@ def patch_agop(
     seed: int = 0,
     label: str = "Gradients",
     show: bool | None = None,
-) -> PatchAgop:
+) -> PatchGradients:
     r"""Average gradient outer products of all layers of a network, in one backward pass per output.
 
     .. math::
@@ -193,7 +198,7 @@ def patch_agop(
         "auto" sums over all outputs if there are at most 32. With more, the leading singular directions
         of the last linear layer are summed exactly and random signs stand for the rest: unbiased, and
         independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state a
-        standard error. "exact" always sums over all. "thrifty" is "auto" with down to an eighth of the
+        standard error. "exact" always sums over all. "estimated" is "auto" with down to an eighth of the
         passes for layers whose positions are samples enough: random signs there, unbiased too.
     output_part : OutputName, optional
         Which part to take if the model returns a tuple (number) or a dictionary (key).
@@ -219,13 +224,42 @@ def patch_agop(
     >>> layer.weight.data = torch.tensor([3.0, 4.0]).reshape(2, 1, 1, 1)
     >>> model = nn.Sequential(layer, nn.Flatten(), nn.Linear(2, 1, bias=False))
     >>> model[2].weight.data = torch.ones(1, 2)
-    >>> patch_agop(model, torch.ones(5, 1, 1, 1))["0"].agop
+    >>> patch_gradients(model, torch.ones(5, 1, 1, 1))["0"].agop
     tensor([[[49.0000]]], dtype=torch.float64)
     """
-    if output_sum not in ("auto", "exact", "thrifty"):
-        raise InvalidInput(f"`output_sum` must be 'auto', 'exact' or 'thrifty'; got {output_sum!r}.")
     if n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
+    return gradients_at_filters(
+        model, data, layers=layers, output_sum=output_sum, output_part=output_part, n_images=n_images, seed=seed,
+        label=label, show=show,
+    )  # fmt: skip
+
+
+def gradients_at_filters(
+    model: nn.Module,
+    data: ImagesLike,
+    *,
+    layers: str | Sequence[str] = "all",
+    filters_of: FiltersOf | None = None,
+    output_sum: str = "auto",
+    output_part: OutputName = None,
+    n_images: int,
+    seed: int,
+    label: str,
+    show: bool | None,
+) -> PatchGradients:
+    """Patch gradients as :func:`patch_gradients` gives them, also with other filters in the place of W.
+
+    Parameters
+    ----------
+    model, data, layers, output_sum, output_part, n_images, seed, label, show
+        As for :func:`patch_gradients`.
+    filters_of : callable, optional
+        Called with the layers to measure and one image. It returns the filters that take the place of W, and the
+        reason for every layer that is left out; by default, W itself.
+    """
+    if output_sum not in ("auto", "exact", "estimated"):
+        raise InvalidInput(f"`output_sum` must be 'auto', 'exact' or 'estimated'; got {output_sum!r}.")
     names = layers if isinstance(layers, str) else tuple(layers)
     model = unwrapped(model)
     demand_differentiable(model)
@@ -233,26 +267,37 @@ def patch_agop(
     model, note = in_full_precision(model)
     batches, total = _batches(data, model, n_images)
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
+        # one image tells which layers there are; the stream may be read only once
         first, batches = _peek(batches)
         recorder = Recorder(model)
         chosen, skipped = _discovered(recorder, first[:1], names)
         demand_one_image_at_a_time(model, first[:2], output=output_part)
-        sums = Accumulators(chosen, generator=generator_from("output signs", seed))
+        filters: Mapping[str, Tensor] = {}
+        if filters_of is not None:
+            filters, left_out = filters_of(chosen, first[:1])
+            skipped |= left_out
+            chosen = {name: layer for name, layer in chosen.items() if name in filters}
+        sums = Accumulators(chosen, filters=filters, generator=generator_from("output signs", seed))
         block = _block_size(sum(recorder.elements[name] for name in chosen))
-        fewer: tuple[Thrift, ...] = ()
-        if output_sum == "thrifty" and total is not None:
+        fewer: tuple[ReducedPasses, ...] = ()
+        if output_sum == "estimated" and total is not None:
             outputs = checked_output(run(model, first[:1]), output_part, n=1).numel()
-            fewer = thrift(chosen, recorder.elements, n_images=total, n_outputs=outputs)
+            fewer = reduced_passes(chosen, recorder.elements, n_images=total, n_outputs=outputs)
+        # layers that need fewer passes hang on anchors of their own, so that most passes do not go down to them
         recorder.tap(chosen, sums.receive, apart=[some.layers for some in fewer])
         with progress(label, total=total, unit="images", show=show) as bar:
-            for part in (p for batch in batches for p in torch.split(batch, block)):
+            for part in (p for batch in batches for p in torch.split(batch, block) if chosen):
                 directions = _forward(recorder, part, sums, output_sum, output_part)
                 _backward(recorder, directions, sums, bar.advance, len(part), fewer)
     skipped |= _without_gradients(sums) | _varying(recorder)
     if not is_selection(names):
         _demand_all(chosen, skipped)
-    return PatchAgop(
-        layers=tuple(_layer_gradients(layer, sums) for name, layer in chosen.items() if name not in skipped),
+    return PatchGradients(
+        layers=tuple(
+            _layer_gradients(layer, filters.get(name, layer.filters), sums)
+            for name, layer in chosen.items()
+            if name not in skipped
+        ),
         skipped=skipped if is_selection(names) else {},
         n_images=int(sums.counts.sum()),
         n_outputs=sums.n_outputs,
@@ -280,11 +325,11 @@ def _discovered(
     )
 
 
-def _layer_gradients(layer: AppliedLayer, sums: Accumulators) -> LayerGradients:
+def _layer_gradients(layer: AppliedLayer, filters: Tensor, sums: Accumulators) -> LayerGradients:
     return LayerGradients(
         name=layer.name,
         kind=layer.kind,
-        filters=layer.filters,
+        filters=filters,
         shape=layer.shape,
         parts=sums.parts(layer.name),
         counts=sums.counts.clone(),
@@ -304,7 +349,9 @@ def _forward(
             "through differentiable operations. Remove no_grad, argmax or detach from its forward."
         )
     demand_finite_outputs(model, result)
+    # the last linear layer tells which outputs vary together: its leading directions are the ones worth exact passes
     source = recorder.source(result)
+    # outputs that are images count with every pixel
     flat = result.flatten(1) if result.ndim > 1 else result[:, None]
     last = source if source and sums.layers[source[0]].is_linear and result.ndim == 2 else None
     directions = output_directions(
@@ -325,17 +372,19 @@ def _backward(
     sums: Accumulators,
     advance: Callable[[float], None],
     n: int,
-    fewer: Sequence[Thrift] = (),
+    fewer: Sequence[ReducedPasses] = (),
 ) -> None:
     """All passes as deep as layers need them, then fewer of them deeper for layers with many positions."""
     flat, directions = forward
     apart = frozenset(name for some in fewer for name in some.layers)
+    # a backward pass reaches only as deep as the anchor it asks for: deep layers with few positions get every pass
     rounds = [(recorder.anchor, directions, frozenset(sums.layers) - apart)]
     for anchor, some in zip(recorder.anchors, fewer, strict=True):
         rounds.append((anchor, some.directions(flat.shape[1]), some.layers))
     left = total = sum(taken.n_passes for _, taken, wanted in rounds if wanted)
     for anchor, taken, wanted in rounds:
         sums.wanted = wanted
+        # every cotangent v: J → Jᵀv at the output of each layer on the way, where `sums` receives it
         for cotangent in taken.cotangents(n, like=flat, generator=sums.generator) if wanted else ():
             left -= 1
             torch.autograd.grad(flat, anchor, cotangent, retain_graph=left > 0, allow_unused=bool(fewer))
@@ -349,6 +398,7 @@ def _without_gradients(sums: Accumulators) -> dict[str, str]:
 
 
 def _varying(recorder: Recorder) -> dict[str, str]:
+    # W must be one matrix for all images, or WᵀQW is not the AGOP
     reason = "its weights, or whether it is applied at all, depend on the images"
     return {
         name: reason
@@ -364,6 +414,7 @@ def _demand_all(chosen: Iterable[str], skipped: Mapping[str, str]) -> None:
 
 
 def _block_size(elements: int) -> int:
+    # at most what `_batches` cuts; fewer where the outputs of all layers would take too much memory
     return max(1, min(64, _BLOCK_ELEMENTS // max(elements, 1)))
 
 
@@ -384,6 +435,7 @@ def _prepared(
 ) -> Iterator[Tensor]:
     left = n_images
     for batch in batches:
+        # a batch of (images, labels): gradients of outputs need no labels
         images = batch if isinstance(batch, Tensor) else batch[0]
         if not images.isfinite().all():
             raise InvalidInput("`data` holds NaN or infinite pixels. Remove or repair those images first.")

@@ -110,7 +110,9 @@ def master_filters(
         raise InvalidInput(
             f"`count` must lie in 1 .. {N_MASTERS} and `draws` be positive; got {count} and {draws}."
         )
+    # the usual width of a Gaussian for a window of q pixels, 0.3 ((q - 1)/2 - 1) + 0.8
     masters = _masters(q, 0.3 * (q - 1) / 2 + 0.5 if sigma is None else sigma)[:, :count]
+    # channels as images of their own, since filters are taken channel by channel
     single = images.detach().cpu().double().reshape(-1, 1, *images.shape[2:])
     components = patch_pca(single, PatchGeometry.square(q)).basis[:, :count]
     energy = rows.square().sum()
@@ -120,6 +122,7 @@ def master_filters(
         random=torch.stack(
             [(rows @ _subspace(q, count, seed, d)).square().sum() / energy for d in range(draws)]
         ),
+        # no span of so many filters can hold more than the leading singular directions
         best=float((torch.linalg.svdvals(rows)[:count].square()).sum() / energy),
         masters=masters.T.reshape(count, q, q),
     )
@@ -132,6 +135,7 @@ def _masters(q: int, sigma: float) -> Float[Tensor, "d m"]:
     place = (torch.arange(q, dtype=torch.float64) - (q - 1) / 2) / sigma
     y, x = torch.meshgrid(place, place, indexing="ij")
     bell = torch.exp(-(x.square() + y.square()) / 2)
+    # Hermite factors of the derivatives: ΔG = (x² + y² - 2) G, (∂x² - ∂y²) G = (x² - y²) G, ∂x∂y G = xy G
     factors = (torch.ones_like(x), x, y, x.square() + y.square() - 2, x.square() - y.square(), x * y)
     columns = torch.stack([(factor * bell).flatten() for factor in factors], dim=1)
     masters: Tensor = torch.linalg.qr(columns).Q

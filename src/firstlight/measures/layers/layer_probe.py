@@ -65,7 +65,7 @@ def layer_probe(model: nn.Module, train: ImageData, test: ImageData, *, batch_si
     Parameters
     ----------
     model : torch.nn.Module
-        A chain, see :func:`firstlight.measures.copy_or_memorise.layer_chain`.
+        A chain, see :func:`firstlight.measures.copy_or_memorise.layer_chain.weight_layers`.
     train, test : ImageData
         Labelled images as the network sees them.
     batch_size : int, default 100
@@ -76,10 +76,12 @@ def layer_probe(model: nn.Module, train: ImageData, test: ImageData, *, batch_si
     sums: list[Tensor] = []
     for x, y in _batches(train, batch_size):
         parts = [class_sums(f, y, n_classes=train.n_classes) for f in _features(model, x)]
+        # S_c is all that the votes need: one pass over the training images, in any order
         sums = [a + b for a, b in zip(sums, parts, strict=True)] if sums else parts
     wrong = torch.zeros(len(sums), dtype=torch.float64)
     for x, y in _batches(test, batch_size):
         for layer, features in enumerate(_features(model, x)):
+            # ⟨φ(x), S_c⟩ → the class with most votes
             wrong[layer] += (averaging_votes(features, sums[layer]).argmax(1) != y).sum()
     return LayerProbe(errors=wrong / len(test), chance=1 - float(test.counts.max()) / len(test))
 

@@ -59,12 +59,14 @@ class AccessibilityHistory(Result):
     @property
     def correct(self) -> Bool[Tensor, "nets epochs n"]:
         """The bits spread out."""
+        # one bit per example: 100 networks x 100 epochs x 50 000 examples are 60 MB instead of 500
         unpacked = np.unpackbits(self.bits.numpy(), axis=-1, count=self.n_examples)
         return torch.from_numpy(unpacked).bool()
 
     @property
     def by_network(self) -> Float[Tensor, "nets n"]:
         """Share of epochs in which each network was right."""
+        # network by network, so that the bits of one only are ever spread out
         return torch.stack([_means(rows, self.n_examples, axis=0) for rows in self.bits])
 
     @property
@@ -171,6 +173,7 @@ class AccessibilityRecorder:
             self._means["el2n"] = RunningMean(len(labels))
         self._largest = int(labels.max())
         self._rows: list[np.ndarray] = []
+        # the epoch that is under way: right or wrong at the last sight of every example
         self._open = np.zeros(len(labels), dtype=bool)
         self._seen = np.zeros(len(labels), dtype=bool)
 
@@ -184,6 +187,7 @@ class AccessibilityRecorder:
         if self.inputs is None:
             raise InvalidInput("`record` needs the examples: pass `inputs`, or hand outputs to `batch`.")
         like = next(model.parameters(), None)
+        # evaluation mode, after the epoch: dropout or a batch's statistics would make the bit depend on chance
         right = []
         with torch.no_grad(), evaluating(model):
             blocks = zip(
@@ -211,6 +215,7 @@ class AccessibilityRecorder:
             raise InvalidInput(
                 f"`index` must lie in 0 .. {len(self.labels) - 1}; got {int(where.min())} .. {int(where.max())}."
             )
+        # an example that is drawn twice in an epoch counts as it did last
         self._open[where.numpy()] = self._hits(outputs, where)
         self._seen[where.numpy()] = True
 
@@ -219,6 +224,7 @@ class AccessibilityRecorder:
         if not self._seen.any():
             raise InvalidInput("`end_epoch` must follow a `batch`; no outputs came since the last one.")
         self._rows.append(np.packbits(self._open))
+        # `_open` stays: a sampler need not show every example in every epoch
         self._seen[:] = False
 
     def history(self) -> AccessibilityHistory:
@@ -347,6 +353,7 @@ class AccessibilityCallback:
     Lightning asks its callbacks for many hooks; those not used here answer with doing nothing.
     """
 
+    # Lightning looks for both names in a checkpoint
     state_key = _legacy_state_key = "firstlight.AccessibilityCallback"
 
     def __init__(self, recorder: AccessibilityRecorder) -> None:
@@ -366,6 +373,7 @@ class AccessibilityCallback:
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("on_") or name in ("setup", "teardown"):
+            # hooks of later versions of Lightning, which this class need not know
             return lambda *args, **kwargs: None
         raise AttributeError(name)
 
@@ -387,6 +395,7 @@ def _class_numbers(labels: LabelsLike) -> Int[Tensor, " n"]:
     """Labels as an integer tensor; a tensor of integers stays as it is."""
     if not isinstance(labels, Tensor):
         array = np.asarray(labels)
+        # a table of anything but whole numbers becomes an empty one, which is refused below with its own words
         labels = torch.from_numpy(array.astype(np.int64)) if array.dtype.kind in "iub" else torch.empty(0, 0)
         given = f"{array.dtype} of shape {array.shape}"
     else:
@@ -401,6 +410,7 @@ def _class_numbers(labels: LabelsLike) -> Int[Tensor, " n"]:
 
 def _losses(rows: Tensor, n: int) -> Int[Tensor, " n"]:
     spread = np.unpackbits(rows.numpy(), axis=-1, count=n)
+    # right in one epoch and wrong in the next: bits as numbers, so > means forgotten
     return torch.from_numpy((spread[:-1] > spread[1:]).sum(0, dtype=np.int64))
 
 

@@ -121,6 +121,7 @@ class CompactRecorder:
         """Keep the matrix if this step is wanted."""
         if self.wanted is None or step in self.wanted:
             self._steps.append(step)
+            # stored in float32: half the file, and far below the spread between networks
             self._weights.append(self.of(model, self.shape).float())
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -188,10 +189,12 @@ def component_convergence(
         raise InvalidInput(f"a spread needs at least 2 networks; got {len(weights)}.")
     if len(steps) != weights.shape[1]:
         raise InvalidInput(f"`steps` must name {weights.shape[1]} times; got {len(steps)}.")
+    # 𝐖 → 𝐖 U, its principal columns, which converge each at its own rate (1 - μ L d_j)
     columns = _columns(weights, basis, class_mean_removed)
     distance = None
     if optimum is not None:
         goal = _columns(optimum, basis, class_mean_removed)
+        # absolute, not squared: the closed form is geometric in the entries themselves
         distance = (columns - goal).abs().mean((0, 2))
     return ComponentConvergence(
         spread=columns.std(0).mean(1),
@@ -202,6 +205,7 @@ def component_convergence(
 
 
 def _columns(weights: Tensor, basis: Tensor, class_mean_removed: bool) -> Tensor:
+    # softmax does not see what all rows have in common, so training never fixes it
     columns = weights.double() @ basis.double()
     return columns - columns.mean(-2, keepdim=True) if class_mean_removed else columns
 
@@ -220,6 +224,7 @@ def _pushed(model: nn.Module, shape: Sequence[int], block: int) -> tuple[Tensor,
         return outputs.flatten(1).cpu()
 
     with torch.no_grad():
+        # f(0), the biases pushed through: 𝐖 e_j = f(e_j) - f(0)
         offset = outputs(torch.zeros(1, q))
         rows = []
         for start in range(0, q, block):
@@ -227,9 +232,11 @@ def _pushed(model: nn.Module, shape: Sequence[int], block: int) -> tuple[Tensor,
             basis[torch.arange(len(basis)), torch.arange(start, start + len(basis))] = 1
             rows.append(outputs(basis) - offset)
         weights = torch.cat(rows).T.contiguous()
+        # of either sign and several sizes: a network that is piecewise linear can be linear near 0
         sizes = torch.tensor([[0.1], [1.0], [-3.0], [30.0]], dtype=torch.float64)
         probes = sizes * torch.randn(4, q, generator=generator_from("probe"), dtype=torch.float64)
         error = (outputs(probes) - offset - probes @ weights.T).abs()
+    # rounding is in proportion to |x||𝐖_r| and |f(0)|; float64 leaves seven digits below 1e-9 for depth
     scale = probes.norm(dim=1, keepdim=True) * weights.norm(dim=1) + offset.abs()
     return weights, bool((error <= 1e-9 * scale + 1e-300).all())
 
@@ -247,6 +254,7 @@ class _NoActivations(TorchFunctionMode):
             return _averaged(*args, **named)
         if func is F.adaptive_max_pool2d:
             return F.adaptive_avg_pool2d(args[0], args[1] if len(args) > 1 else named["output_size"])
+        # global maximum pooling, as models write it by hand
         if func in (torch.amax, Tensor.amax):
             return torch.mean(*args, **named)
         return func(*args, **named)

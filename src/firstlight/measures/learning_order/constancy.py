@@ -80,6 +80,7 @@ def learning_order_constancy(
     fastest = None
     if third is not None:
         chosen = fastest_share(third, share=share)
+        # a third ensemble chooses: chosen by `a` or `b`, the examples would agree by selection alone
         if _varies(a[chosen]) and _varies(b[chosen]):
             fastest = bootstrap_interval(a[chosen], b[chosen], seed=seed, draws=DRAWS)
     return Constancy(
@@ -107,6 +108,7 @@ def matched(
     conditions are comparable only at the same accuracy.
     """
     curves = [h.accuracy.mean(0) for h in (first, second)]
+    # first epoch at which each curve reaches it: accuracy may fall again later
     level = min(float(c.max()) for c in curves)
     ends = [int((c >= level - 1e-12).nonzero()[0]) + 1 for c in curves]
     return first.up_to(ends[0]), second.up_to(ends[1])
@@ -168,6 +170,7 @@ def binned_correlation(
     accessibility: Num[Tensor, " n"], score: Num[Tensor, " n"], *, bins: int = 20
 ) -> float:
     """Pearson correlation of the means over bins of equal size along the score; 0 if those do not vary."""
+    # equal numbers of examples in each bin: bins of equal width leave means of a few examples at the ends
     order = score.argsort(stable=True)
     parts = [p for p in torch.tensor_split(order, bins) if len(p)]
     a = torch.stack([accessibility[p].double().mean() for p in parts])
@@ -211,6 +214,7 @@ def _over_networks(
     rows = first.by_network, second.by_network
     correlations = []
     for _ in range(DRAWS):
+        # networks drawn again, not examples: how much of the value hangs on these initial weights
         means = [r[torch.randint(len(r), (len(r),), generator=generator)].mean(0) for r in rows]
         if _varies(means[0]) and _varies(means[1]):
             correlations.append(pearson(*means))
@@ -223,6 +227,7 @@ def _over_networks(
 
 
 def _varies(values: Tensor) -> bool:
+    # 1e-12: a mean of equal numbers may differ from them by rounding
     return bool((values.double() - values.double().mean()).abs().max() > 1e-12)
 
 

@@ -80,6 +80,7 @@ def score_agreement(
         raise InvalidInput(f"all scores must be of the same examples; got {sorted(sizes)} of them.")
     names = tuple(scores)
     correlation, p_value, chance = (torch.eye(len(names), dtype=torch.float64) for _ in range(3))
+    # the least that so many permutations can give
     p_value.fill_diagonal_(1 / (draws + 1))
     for i, j in combinations(range(len(names)), 2):
         baseline = permutation_baseline(
@@ -87,5 +88,6 @@ def score_agreement(
         )
         correlation[i, j] = correlation[j, i] = baseline.value
         p_value[i, j] = p_value[j, i] = baseline.p_value
+        # two-sided: scores may rank in opposite directions
         chance[i, j] = chance[j, i] = baseline.draws.abs().quantile(0.95)
     return ScoreAgreement(names=names, correlation=correlation, p_value=p_value, chance=chance, n=sizes.pop())

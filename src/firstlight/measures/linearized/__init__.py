@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from firstlight.measures.linearized.richness import richness
     from firstlight.measures.linearized.tangent_kernel import (
         jacobian,
-        layer_ntk_grams,
         ntk_gram,
     )
     from firstlight.measures.linearized.tangent_kernel_summary import (
@@ -39,7 +38,6 @@ __all__ = [
     "jacobian",
     "label_alignment",
     "layer_changes",
-    "layer_ntk_grams",
     "ntk_change",
     "ntk_gram",
     "ntk_spectrum",

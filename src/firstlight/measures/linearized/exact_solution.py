@@ -52,6 +52,7 @@ class LinearSolution:
         return self._displaced(self.fit.at_time(time))
 
     def _displaced(self, coefficients: Float[Tensor, "rows 1"]) -> LinearizedModel:
+        # u = Jᵀ α, one vector-Jacobian product per block of images: J itself is never formed
         rows = coefficients.reshape(len(self.images), self.n_outputs)
         total: dict[str, Tensor] = {}
         with placed(self.line) as device:
@@ -99,6 +100,7 @@ def solve_linearized(
     """
     if form not in ("auto", "dual", "primal"):
         raise InvalidInput(f"`form` must be 'auto', 'dual' or 'primal'; got {form!r}.")
+    # float64, for eigenvalues of JJᵀ span more digits than float32 has
     twin = in_double(model).eval()
     line, x = linearize(twin), images.detach().cpu().double()
     targets = targets.cpu()
@@ -108,11 +110,14 @@ def solve_linearized(
         raise InvalidInput(
             f"`targets` must have the shape of the outputs, {tuple(start.shape)}; got {tuple(targets.shape)}."
         )
+    # r = y - f(w0, X): u = J⁺ r is the displacement of least norm
     residuals = (targets.double() - start).reshape(-1, 1)
     weights = sum(p.numel() for p in line.parameters())
     if form == "auto":
+        # the smaller problem: n·outputs squared for JJᵀ, or weights squared for JᵀJ
         form = "primal" if weights < len(residuals) else "dual"
     if form == "dual":
+        # α = (JJᵀ)⁺ r and u = Jᵀα, without the memory of J
         kernel = ntk_gram(twin, x, outputs="full", label=label, show=show)
         fit = fit_from_gram(kernel, residuals, cutoff=cutoff)
     else:

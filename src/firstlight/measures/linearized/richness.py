@@ -98,6 +98,7 @@ def richness(
         )
     phi, given = _centred(features, "features"), _centred(outputs, "outputs")
     span = _basis(given)
+    # ‖ΦΦᵀ‖ = ‖ΦᵀΦ‖: the smaller of the two
     gram = phi @ phi.T if len(phi) <= phi.shape[1] else phi.T @ phi
     size = float(gram.norm())
     return Richness(
@@ -106,6 +107,7 @@ def richness(
             [_alignment(phi, _readout(phi, span.shape[1], seed, d), size) for d in range(draws)]
         ).double(),
         n_outputs=span.shape[1],
+        # (tr K)² / ‖K‖², the participation ratio of the eigenvalues of K = ΦΦᵀ
         effective_dimension=float(phi.square().sum()) ** 2 / size**2,
     )
 
@@ -127,9 +129,11 @@ def _basis(rows: Float[Tensor, "n c"]) -> Float[Tensor, "n r"]:
 
 
 def _alignment(phi: Float[Tensor, "n f"], span: Float[Tensor, "n r"], size: float) -> float:
+    # ⟨ΦΦᵀ, P⟩ = ‖BᵀΦ‖² for P = BBᵀ, and ‖P‖ = √rank
     return float((span.T @ phi).square().sum()) / (size * math.sqrt(span.shape[1]))
 
 
 def _readout(phi: Float[Tensor, "n f"], count: int, seed: int, draw: int) -> Float[Tensor, "n r"]:
+    # random outputs of the same features span as many directions: what R is without training
     generator = generator_from("random readout", seed, draw)
     return _basis(phi @ torch.randn(phi.shape[1], count, generator=generator, dtype=torch.float64))

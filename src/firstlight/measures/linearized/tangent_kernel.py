@@ -97,54 +97,38 @@ def ntk_gram(
     tensor([[3., 0.],
             [0., 3.]])
     """
-    (gram,) = _grams(
-        model,
-        images,
-        other,
-        outputs=outputs,
-        block=block,
-        output_part=output_part,
-        label=label,
-        show=show,
-        apart=False,
-    ).values()
+    if block is not None and block < 1:
+        raise InvalidInput(f"`block` must be at least 1; got block={block}.")
+    model = _prepared(unwrapped(model))
+    left = _images(images, model, "images")
+    right = left if other is None else _images(other, model, "other")
+    with _reading(model, left, output_part) as reader:
+        rows = _cotangents(outputs, reader.n_outputs, left)
+        is_trace = outputs == "trace"
+        reader.choose_forms(len(rows), is_trace=is_trace)
+        size = block or max(1, _BLOCK_ELEMENTS // reader.numbers_per_image(len(rows)))
+        per_image = 1 if is_trace else len(rows)
+        _demand_memory(len(left) * per_image, len(right) * per_image, left.element_size())
+        gram = left.new_zeros(len(left) * per_image, len(right) * per_image)
+        held = size * reader.numbers_per_image(len(rows)) * left.element_size()
+        blocks = _Blocks(reader, rows, size, per_image, is_trace, keep=_kept_blocks(held))
+        # row by row: gradients of the left block are read once for a whole row of blocks
+        starts = [(i, j) for i in range(0, len(left), size) for j in range(0, len(right), size)]
+        if other is None:  # the rest follows from symmetry
+            starts = [(i, j) for i, j in starts if i <= j]
+        with progress(label, total=len(starts), unit="blocks", show=show) as bar:
+            for i, j in starts:
+                row_gradients, column_gradients = blocks.gradients(
+                    left, right, i, j, is_symmetric=other is None
+                )
+                # Θ = J Jᵀ = Σ_l J_l J_lᵀ: layer by layer, so that never more than one layer's product is in the cache
+                for name, gradients in row_gradients.items():
+                    half = row_gradients is column_gradients
+                    blocks.add(gradients, column_gradients[name], gram, i, j, half=half)
+                bar.advance(1)
+    if other is None:
+        _mirror(gram)
     return gram
-
-
-@follows_device
-def layer_ntk_grams(
-    model: nn.Module,
-    images: ImagesLike,
-    other: ImagesLike = None,
-    *,
-    outputs: Outputs = "trace",
-    block: int | None = None,
-    output_part: OutputName = None,
-    label: str = "Tangent kernel by layer",
-    show: bool | None = None,
-) -> dict[str, Float[Tensor, "rows columns"]]:
-    """What each layer contributes to :func:`ntk_gram`; the matrices sum to it.
-
-    Layers that share a weight stand under the name of the first; parameters that belong to no known
-    layer under their own name.
-
-    Examples
-    --------
-    >>> grams = layer_ntk_grams(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)), torch.eye(2))
-    >>> list(grams)
-    ['0', '2']
-    """
-    return _grams(
-        model,
-        images,
-        other,
-        outputs=outputs,
-        block=block,
-        output_part=output_part,
-        label=label,
-        show=show,
-        apart=True,
-    )
 
 
 @follows_device
@@ -183,52 +167,9 @@ def _reading(model: nn.Module, images: Tensor, output_part: OutputName) -> Itera
         yield WeightGradients(model, images, output=output_part)
 
 
-def _grams(
-    model: nn.Module,
-    images: ImagesLike,
-    other: ImagesLike,
-    *,
-    outputs: Outputs,
-    block: int | None,
-    output_part: OutputName,
-    label: str,
-    show: bool | None,
-    apart: bool,
-) -> dict[str, Tensor]:
-    if block is not None and block < 1:
-        raise InvalidInput(f"`block` must be at least 1; got block={block}.")
-    model = _prepared(unwrapped(model))
-    left = _images(images, model, "images")
-    right = left if other is None else _images(other, model, "other")
-    with _reading(model, left, output_part) as reader:
-        rows = _cotangents(outputs, reader.n_outputs, left)
-        is_trace = outputs == "trace"
-        reader.choose_forms(len(rows), is_trace=is_trace)
-        size = block or max(1, _BLOCK_ELEMENTS // reader.numbers_per_image(len(rows)))
-        per_image = 1 if is_trace else len(rows)
-        names = [layer.names[0] for layer in reader.layers] + list(reader.plain) if apart else [""]
-        _demand_memory(len(left) * per_image, len(right) * per_image, len(names), left.element_size())
-        grams = {name: left.new_zeros(len(left) * per_image, len(right) * per_image) for name in names}
-        held = size * reader.numbers_per_image(len(rows)) * left.element_size()
-        blocks = _Blocks(reader, rows, size, per_image, is_trace, keep=_kept_blocks(held))
-        starts = [(i, j) for i in range(0, len(left), size) for j in range(0, len(right), size)]
-        if other is None:  # the rest follows from symmetry
-            starts = [(i, j) for i, j in starts if i <= j]
-        with progress(label, total=len(starts), unit="blocks", show=show) as bar:
-            for i, j in starts:
-                one, two = blocks.gradients(left, right, i, j, is_symmetric=other is None)
-                for name, gradients in one.items():
-                    blocks.add(gradients, two[name], grams[name if apart else ""], i, j, half=one is two)
-                bar.advance(1)
-    if other is None:
-        for gram in grams.values():
-            _mirror(gram)
-    return grams
-
-
-def _demand_memory(rows: int, columns: int, matrices: int, size: int) -> None:
-    """Refuse matrices that memory does not hold before anything is computed."""
-    needed, free = rows * columns * matrices * size, free_memory()
+def _demand_memory(rows: int, columns: int, size: int) -> None:
+    """Refuse a matrix that memory does not hold before anything is computed."""
+    needed, free = rows * columns * size, free_memory()
     if needed > free:
         raise InvalidInput(
             f"The tangent kernel of {rows} x {columns} numbers needs {needed / 1e9:.1f} GB of memory, but only "
@@ -281,10 +222,10 @@ class _Blocks:
         self._right = self.reader.read(right[j : j + self.size], self.cotangents, reuse=self._right)
         return self._left[1], self._right
 
-    def add(self, one: Gradients, two: Gradients, gram: Tensor, i: int, j: int, *, half: bool) -> None:
+    def add(self, left: Gradients, right: Gradients, gram: Tensor, i: int, j: int, *, half: bool) -> None:
         """Add the products of one layer to their block of the Gram matrix."""
         rows, columns = (slice(k * self.per_image, (k + self.size) * self.per_image) for k in (i, j))
-        _add_tiles(one, two, gram[rows, columns], self.per_image, is_trace=self.is_trace, half=half)
+        _add_tiles(left, right, gram[rows, columns], self.per_image, is_trace=self.is_trace, half=half)
 
 
 def _add_tiles(
@@ -301,6 +242,7 @@ def _add_tiles(
     n, m = out.shape[0] // per_image, out.shape[1] // per_image
     for i in range(0, n, step):
         for j in range(i if half else 0, m, step):
+            # tiles whose product stays in the cache: a whole block of the Gram matrix would not
             tile = out[i * per_image : (i + step) * per_image, j * per_image : (j + step) * per_image]
             add_product(left[i : i + step], right[j : j + step], tile, is_trace=is_trace)
 
@@ -310,12 +252,14 @@ def _mirror(gram: Float[Tensor, "a a"]) -> None:
     step = _TILE_ROWS
     for i in range(0, len(gram), step):
         diagonal = gram[i : i + step, i : i + step]
+        # tiles on the diagonal were computed whole; their lower half is replaced by the mirror of the upper
         diagonal.copy_(diagonal.triu() + diagonal.triu(1).T)
         gram[i + step :, i : i + step] = gram[i : i + step, i + step :].T
 
 
 def _cotangents(outputs: Outputs, n_outputs: int, like: Tensor) -> Float[Tensor, "o c"]:
     """Combinations of the outputs to differentiate, one per row."""
+    # one row per output: "trace" sums the same products, ΣJ_oJ_oᵀ, that "full" keeps apart
     identity = torch.eye(n_outputs, dtype=like.dtype, device=like.device)
     if outputs in ("full", "trace"):
         return identity

@@ -38,6 +38,7 @@ def effective_rank(spectrum: Float[Tensor, " r"] | Float[Tensor, "a b"]) -> floa
     total = values.sum()
     if total == 0:
         return 0.0
+    # p log p → 0 for p → 0: zeros are left out instead of giving NaN
     shares = values[values > 0] / total
     return float((-(shares * shares.log()).sum()).exp())
 
@@ -86,6 +87,7 @@ def ntk_spectrum(gram: Float[Tensor, "n n"]) -> NtkSpectrum:
     """
     _demand_square(gram, "gram")
     values = torch.linalg.eigvalsh(gram.double()).flip(0)
+    # in the precision the kernel was computed in, not in that of the decomposition
     cutoff = len(gram) * torch.finfo(gram.dtype).eps * float(values[0].clamp(min=0))
     values = torch.where(values > cutoff, values, 0.0)
     rank = int((values > 0).sum())
@@ -94,6 +96,7 @@ def ntk_spectrum(gram: Float[Tensor, "n n"]) -> NtkSpectrum:
         rank=rank,
         condition=float(values[0] / values[rank - 1]) if rank else float("nan"),
         kernel_rank=effective_rank(values),
+        # Θ = JJᵀ, so the singular values of J are the roots
         jacobian_rank=effective_rank(values.sqrt()),
     )
 
@@ -197,11 +200,13 @@ def label_alignment(
     kernel = gram.double()
     same = (labels[:, None] == labels[None, :]).double()
     centred, target = _centred(kernel), _centred(same)
+    # centring takes out what every kernel with positive entries shares with T
     scale = centred.norm() * target.norm()
     if scale == 0:
         raise InvalidInput("`gram` must not be constant: its alignment with labels is 0/0.")
     generator = generator_from("shuffled labels", seed)
     orders = [torch.randperm(len(labels), generator=generator) for _ in range(n_null)]
+    # shuffled labels permute rows and columns of T together; its norm stays
     null = torch.stack([(centred * target[o][:, o]).sum() / scale for o in orders])
     return LabelAlignment(
         value=float((centred * target).sum() / scale),
@@ -212,6 +217,7 @@ def label_alignment(
 
 
 def _centred(matrix: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
+    # HΘH with H = I - 11ᵀ/n, without a product of matrices
     return matrix - matrix.mean(0, keepdim=True) - matrix.mean(1, keepdim=True) + matrix.mean()
 
 

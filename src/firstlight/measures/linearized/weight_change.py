@@ -61,6 +61,7 @@ def _change(name: str, weight: Tensor, initial: Tensor) -> LayerChange:
         name=name,
         distance=float((weight - initial).norm()) / initial_size,
         growth=size / initial_size,
+        # ‖W - W0‖² = ‖W‖² + ‖W0‖² - 2⟨W, W0⟩: unrelated weights of growth g lie at √(1 + g²)
         cosine=inner / (size * initial_size) if size else 0.0,
         effective_rank=_effective_rank(weight),
         initial_rank=_effective_rank(initial),
@@ -68,5 +69,6 @@ def _change(name: str, weight: Tensor, initial: Tensor) -> LayerChange:
 
 
 def _effective_rank(filters: Tensor) -> float:
+    # the smaller of the two Gram matrices has the same non-zero eigenvalues
     gram = filters @ filters.mT if filters.shape[1] <= filters.shape[2] else filters.mT @ filters
     return effective_rank(torch.linalg.eigvalsh(gram).clamp(min=0).flatten())

@@ -19,10 +19,10 @@ from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import null_spread, pearson
-from firstlight.maths.filter_similarity import Sandwich, Undefined, rotated
+from firstlight.maths.filter_similarity import FiltersInSingularBasis, Undefined, rotated
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, TRAINED, ansatz_from
 from firstlight.measures.feature_ansatz.filter_faults import filter_faults
-from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop, patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.kinds import as_network
@@ -337,9 +337,9 @@ class _Look:
         self.with_regime, self.seed = with_regime, seed
         self.x = images.x if isinstance(images, ImageData) else images
 
-    def gradients(self, model: nn.Module) -> PatchAgop:
+    def gradients(self, model: nn.Module) -> PatchGradients:
         """Gradient outer products of all layers."""
-        return patch_agop(
+        return patch_gradients(
             model, self.x, output_part=self.output_part, output_sum=self.output_sum, n_images=len(self.x),
             seed=self.seed, show=False,
         )  # fmt: skip
@@ -349,7 +349,9 @@ class _Look:
         with without_autocast(initial):
             return _Reference("the initial model", initial, self.gradients(initial))
 
-    def at(self, name: str, model: nn.Module, agops: PatchAgop, reference: "_Reference") -> ComparedModel:
+    def at(
+        self, name: str, model: nn.Module, agops: PatchGradients, reference: "_Reference"
+    ) -> ComparedModel:
         """Everything about one model."""
         parameter = next(model.parameters())
         regime, no_regime = self._regime(model, reference)
@@ -364,7 +366,7 @@ class _Look:
             no_regime=no_regime,
         )
 
-    def _layers(self, agops: PatchAgop, initial: Mapping[str, Tensor]) -> Iterator[ComparedLayer]:
+    def _layers(self, agops: PatchGradients, initial: Mapping[str, Tensor]) -> Iterator[ComparedLayer]:
         rows = {row.layer: row for row in ansatz_from(agops, seed=self.seed).pair(TRAINED)}
         for layer in agops.layers:
             row, before = rows.get(layer.name), initial.get(layer.name)
@@ -399,7 +401,7 @@ class _Look:
 class _Reference:
     """The model from which movement is counted."""
 
-    def __init__(self, name: str, model: nn.Module, agops: PatchAgop) -> None:
+    def __init__(self, name: str, model: nn.Module, agops: PatchGradients) -> None:
         self.name, self.model = name, model
         self.filters = {layer.name: layer.filters for layer in agops.layers}
 
@@ -413,7 +415,10 @@ def _change(layer: LayerGradients, initial: Tensor | None) -> LayerChange | None
 
 def _centred(layer: LayerGradients, initial: Tensor, seed: int) -> tuple[float, Tensor]:
     """Correlation of what was added to the weights with the gradients, and its null."""
-    gradients, added = Sandwich.of(layer.reduced), Sandwich.of(layer.filters - initial)
+    gradients, added = (
+        FiltersInSingularBasis.of(layer.reduced),
+        FiltersInSingularBasis.of(layer.filters - initial),
+    )
     q = layer.covariance
     try:
         value = gradients.similarity(gradients.inner(q)[None], added).pearson

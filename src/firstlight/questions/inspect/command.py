@@ -125,7 +125,7 @@ def inspect(
     scaled = images.scaled(**expected_scaling(checkpoint, mean=mean, std=std), bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "fast": fast, "output_part": index_or_key(model_output), "seed": seed,
-        "output_sum": "exact" if exact else "thrifty", "name": arch or factory or checkpoint,
+        "output_sum": "exact" if exact else "estimated", "name": arch or factory or checkpoint,
     }  # fmt: skip
     given = {"data": data, "checkpoint": checkpoint, "initial": None if initial is None else str(initial)}
 

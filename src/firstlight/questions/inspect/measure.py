@@ -27,7 +27,7 @@ from firstlight.measures.feature_ansatz.layer_maps import (
     layer_maps,
     top_eigenvectors,
 )
-from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchAgop, patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 from firstlight.measures.first_layer.any_first_layer import profile
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
@@ -169,7 +169,7 @@ def inspect(
     n_images: int | None = None,
     fast: bool = False,
     output_part: OutputName = None,
-    output_sum: str = "thrifty",
+    output_sum: str = "estimated",
     seed: int = 0,
     name: str | None = None,
     show: bool | None = None,
@@ -223,7 +223,7 @@ def inspect(
     }
     with without_autocast(model, before) as halves:
         trained, fresh = (
-            patch_agop(which, x, n_images=len(x), label=label, **settings)
+            patch_gradients(which, x, n_images=len(x), label=label, **settings)
             for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
         )
         parameter = next(model.parameters())
@@ -294,7 +294,7 @@ def _calls(model: nn.Module, image: Tensor) -> dict[str, int]:
     return recorder.calls
 
 
-def _summaries(agops: PatchAgop, calls: Mapping[str, int]) -> tuple[LayerSummary, ...]:
+def _summaries(agops: PatchGradients, calls: Mapping[str, int]) -> tuple[LayerSummary, ...]:
     return tuple(
         LayerSummary(
             name=layer.name,
@@ -349,7 +349,7 @@ def _features(
     model: nn.Module,
     initial: nn.Module | None,
     images: ImageData | Tensor,
-    trained: PatchAgop,
+    trained: PatchGradients,
     output_part: OutputName,
     fast: bool,
     seed: int,
@@ -416,7 +416,7 @@ def _displayed(x: Float[Tensor, "n *shape"]) -> Float[Tensor, "n *shape"]:
     return (shown - low) / max(high - low, 1e-12)
 
 
-def _changes(trained: PatchAgop, fresh: PatchAgop) -> tuple[LayerChange, ...]:
+def _changes(trained: PatchGradients, fresh: PatchGradients) -> tuple[LayerChange, ...]:
     # a layer that starts from zero has no distance relative to its start
     initial = {layer.name: layer.filters for layer in fresh.layers if layer.filters.any()}
     common = {layer.name: layer.filters for layer in trained.layers if layer.name in initial}

@@ -13,7 +13,7 @@ from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz import Ansatz
 from firstlight.measures.feature_ansatz.ansatz_exponent import AnsatzExponent, ansatz_exponent
 from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
-from firstlight.measures.feature_ansatz.patch_gradients import PatchAgop, patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import PatchGradients, patch_gradients
 from firstlight.measures.layers.activations import OUTPUTS, activations
 from firstlight.measures.layers.class_variation import ClassVariation, class_variation
 from firstlight.measures.linearized.richness import Richness, richness
@@ -91,7 +91,7 @@ def feature_report(
     data: ImagesLike,
     *,
     initial: nn.Module | None = None,
-    gradients: PatchAgop | None = None,
+    gradients: PatchGradients | None = None,
     n_images: int = N_IMAGES,
     seed: int = 0,
     show: bool | None = None,
@@ -106,7 +106,7 @@ def feature_report(
         Images, in any form that :func:`firstlight.data.as_images` takes; class variation needs labels.
     initial : torch.nn.Module, optional
         The network before training, for the centred ansatz.
-    gradients : PatchAgop, optional
+    gradients : PatchGradients, optional
         Of the model, if they were measured already; else they are measured on the same few images.
     n_images : int, default N_IMAGES
         Maximum number of images.
@@ -131,7 +131,7 @@ def feature_report(
     x = images.x if isinstance(images, ImageData) else images
     missing: dict[str, str] = {}
     if gradients is None:
-        gradients = patch_agop(model, x, seed=seed, show=show)
+        gradients = patch_gradients(model, x, seed=seed, show=show)
     seen = activations(model, x, seed=seed)
     return FeatureReport(
         centred=_centred(model, x, initial, missing, seed, show),

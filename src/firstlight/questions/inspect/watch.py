@@ -16,7 +16,7 @@ from firstlight.data.images import ImageData
 from firstlight.maths.correlation import pearson
 from firstlight.measures.feature_ansatz.ansatz import ansatz_from
 from firstlight.measures.feature_ansatz.filter_faults import filter_faults
-from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.measures.first_layer.any_first_layer import profile
 from firstlight.measures.first_layer.energy_profile import Profile, energy_profile
 from firstlight.measures.first_layer.first_convolution import first_convolution, spread_groups
@@ -238,7 +238,7 @@ class _Probe:
         few = self.images[: N_LARGE if large else N_IMAGES]
         name = self.first.removesuffix(".weight")
         with without_autocast(self.model):
-            agops = patch_agop(self.model, few, layers=[name], output_part=self.output_part, show=False)
+            agops = patch_gradients(self.model, few, layers=[name], output_part=self.output_part, show=False)
         (layer,), (row,) = agops.layers, ansatz_from(agops).rows
         dead = float(len(filter_faults(layer.filters, layer.sensitivity).dead))
         return dict(zip(COSTLY, (dead, row.pearson, float(row.null_pearson.mean())), strict=True))

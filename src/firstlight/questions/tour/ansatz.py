@@ -14,7 +14,7 @@ from firstlight.measures.feature_ansatz.layer_maps import (
     layer_maps,
     top_eigenvectors,
 )
-from firstlight.measures.feature_ansatz.patch_gradients import patch_agop
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.questions.inspect.measure import N_SHOWN
 from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
 
@@ -61,7 +61,7 @@ def run_ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, se
     sample = data.sample(min(N_IMAGES, len(data)), seed=seed)
     images = sample.x
     trained, before = (
-        patch_agop(one, images, seed=seed, label=label)
+        patch_gradients(one, images, seed=seed, label=label)
         for one, label in ((model, "Gradients of the network"), (initial, "Gradients before training"))
     )
     pictures = [layer for layer in trained.layers if len(layer.shape) == 3]
