@@ -23,8 +23,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from firstlight.core.files import whole_file
-from firstlight.core.interrupts import heed_termination
 from firstlight.core.parallel import cpu_seconds, on_cluster, single_thread
+from firstlight.core.processes import heed_termination
 from firstlight.kernels import ConvKernel, TiledGram, gram
 from firstlight.kernels.parts import part_values
 

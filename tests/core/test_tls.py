@@ -11,7 +11,7 @@ import distributed.config  # noqa: F401 - the settings that a client changes mus
 import pytest
 
 import warm
-from firstlight.core.cluster import client as cluster_client
+from firstlight.core.cluster import cluster as cluster_client
 from firstlight.core.errors import InvalidInput
 from firstlight.core.parallel import on_cluster
 from limits import COMMAND

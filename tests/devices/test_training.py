@@ -9,7 +9,7 @@ from devices import second_device
 from firstlight.cli.main import main
 from firstlight.core.devices import device_of
 from firstlight.core.errors import InvalidInput
-from firstlight.core.parallel import _SameDevice, default_jobs, map_tasks
+from firstlight.core.parallel import _on_this_device, default_jobs, map_tasks
 from firstlight.core.tensor_files import load_tensors
 from firstlight.data import ImageData
 from firstlight.measures.learning_order import AccessibilityRecorder, CompactRecorder, RecordAccessibility
@@ -188,7 +188,7 @@ def test_processes_compute_on_the_device_of_their_parent(second, monkeypatch):
 
 
 def test_a_process_without_the_device_says_so(second):
-    task = _SameDevice(str, "second")
+    task = _on_this_device(str)
     second_device.MODULE.is_there = False
     with pytest.raises(
         InvalidInput, match=r"`device` must be auto, cpu, cuda or mps; second is not available"

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from firstlight.core.interrupts import Terminated, heed_termination
+from firstlight.core.processes import Terminated, heed_termination
 from firstlight.core.seeds import global_seed
 from firstlight.data.images import ImageData
 from firstlight.store import Store

@@ -187,7 +187,7 @@ def _one_each(architectures: list[str] | None, n: int) -> list[str | None]:
 
 def _tell(comparison: "Comparison", output: Path, *, static: bool, json: bool) -> None:
     """Write the page, and print what was left out and where the page is, or the numbers."""
-    from firstlight.core.terminal import visible
+    from firstlight.core.safe_text import visible
     from firstlight.report import comparison_page, write_page
 
     for name, reason in comparison.left_out.items():

@@ -98,7 +98,7 @@ def info(
     from rich.text import Text
 
     from firstlight.core.foreign import guarded
-    from firstlight.core.terminal import visible
+    from firstlight.core.safe_text import visible
     from firstlight.data import load
 
     with guarded(source, f"a copy of {name}") if source else nullcontext():

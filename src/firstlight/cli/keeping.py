@@ -31,7 +31,7 @@ def measure_and_keep(what: str, config: dict[str, Any], measure: Callable[[], R]
     """
     from firstlight.core.errors import FirstlightError
     from firstlight.core.parallel import cpu_seconds
-    from firstlight.core.terminal import visible
+    from firstlight.core.safe_text import visible
     from firstlight.store import RunSpec, Store
 
     wall, cpu = time.perf_counter(), cpu_seconds()

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from firstlight.cli.arguments import AS_THEY_ARE, Cluster, Device, FolderOptions, Page, Seed, Static
 from firstlight.cli.output import page_file, seconds_of, wrote
-from firstlight.core.terminal import visible
+from firstlight.core.safe_text import visible
 
 if TYPE_CHECKING:
     from firstlight.data import ImageData

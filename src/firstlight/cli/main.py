@@ -11,8 +11,8 @@ from cyclopts import App, CycloptsError
 
 from firstlight.core.errors import FirstlightError
 from firstlight.core.files import clear_disk_errors
-from firstlight.core.interrupts import Terminated, heed_termination
-from firstlight.core.terminal import visible
+from firstlight.core.processes import Terminated, heed_termination
+from firstlight.core.safe_text import visible
 from firstlight.core.version import __version__
 
 app = App(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from firstlight.core.terminal import visible
+from firstlight.core.safe_text import visible
 
 if TYPE_CHECKING:
     from firstlight.data import ImageData

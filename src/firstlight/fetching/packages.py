@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstlight.core.cluster.worker import may_fetch
+from firstlight.core.cluster.cluster_worker import may_fetch
 from firstlight.core.errors import DataUnavailable
 from firstlight.core.files import scratch_folder, sha256_of
 from firstlight.core.progress import progress

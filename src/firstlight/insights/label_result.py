@@ -12,8 +12,8 @@ from torch import Tensor
 
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
+from firstlight.core.safe_text import write_csv
 from firstlight.core.shapes import Labels
-from firstlight.core.tables import write_csv
 from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData

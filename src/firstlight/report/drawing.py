@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from firstlight.core.tables import csv_text
+from firstlight.core.safe_text import csv_text
 from firstlight.figures import Figure, moving_parts, svg
 
 N_MOMENTS = 4  # of a figure with a slider, where there is no slider

@@ -25,9 +25,9 @@ from firstlight.core.devices import (
     restore_random_state,
 )
 from firstlight.core.errors import Diverged, InvalidInput
-from firstlight.core.interrupts import postponed_interrupts
 from firstlight.core.layout import canonical, with_channels_last
 from firstlight.core.parallel import report_fraction
+from firstlight.core.processes import postponed_interrupts
 from firstlight.core.progress import progress
 from firstlight.core.result import Result
 from firstlight.core.seeds import generator_from, global_seed

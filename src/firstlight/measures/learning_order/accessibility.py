@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from firstlight._autograd.model_state import evaluating
 from firstlight.core.errors import InvalidInput
 from firstlight.core.result import Result
-from firstlight.core.tables import write_csv
+from firstlight.core.safe_text import write_csv
 from firstlight.measures.learning_order.label_scores import (
     RunningMean,
     class_scores,
