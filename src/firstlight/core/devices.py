@@ -211,7 +211,7 @@ def on_cpu(value: Any) -> Any:
 
 
 def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """The value with every tensor in nested tuples, lists and dictionaries changed; other containers stay as they are."""
+    """The value with every tensor in nested tuples, lists and dictionaries changed; what stays the same is the same."""
     if isinstance(value, Tensor):
         return change(value)
     if type(value) is dict:
