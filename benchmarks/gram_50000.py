@@ -24,7 +24,7 @@ from safetensors.torch import load_file, save_file
 
 from firstlight._internal.executor import cpu_seconds, on_cluster, single_thread
 from firstlight._internal.files import whole_file
-from firstlight._internal.interrupts import heed_termination
+from firstlight._internal.processes import heed_termination
 from firstlight.kernels import ConvKernel, TiledGram, gram
 from firstlight.kernels.resumable_gram import part_values
 

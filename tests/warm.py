@@ -203,7 +203,7 @@ def _import_all() -> None:
         module = importlib.import_module(package)
         for part in pkgutil.iter_modules(module.__path__):
             importlib.import_module(f"{package}.{part.name}")
-    for name in ("numba", "pandas", "PIL.Image", "skimage.data", "sklearn.linear_model", "scipy.stats"):
+    for name in ("numba", "pandas", "PIL.Image", "sklearn.linear_model", "scipy.stats"):
         importlib.import_module(name)
     sys.modules["firstlight.data"].load("photos", n=1)  # cut out once, in two seconds
     gc.collect()

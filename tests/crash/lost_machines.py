@@ -28,8 +28,8 @@ HANG_SECONDS = 900.0  # several times what the command needs on a busy machine, 
 VARIABLES = {"DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "30 seconds"}
 PROGRAM = """
 from firstlight.cli.main import main
-from firstlight._internal.cluster import client
-client.ALONE_SECONDS = 10.0
+from firstlight._internal.cluster import cluster
+cluster.ALONE_SECONDS = 10.0
 main()
 """
 

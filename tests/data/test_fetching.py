@@ -194,7 +194,7 @@ def test_the_real_data_have_the_published_statistics(name, mean, std, per_class)
 FETCH = """
 import sys
 from pathlib import Path
-from firstlight._internal.interrupts import heed_termination
+from firstlight._internal.processes import heed_termination
 from firstlight.data.fetching.packages import run_watched
 heed_termination()
 run_watched(["sh", "-c", "sleep 3000 & echo $! > child; echo $$ > shell; wait"], folder=Path(sys.argv[1]), label="",

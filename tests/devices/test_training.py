@@ -8,7 +8,7 @@ import firstlight
 from devices import second_device
 from firstlight._internal.devices import device_of
 from firstlight._internal.errors import InvalidInput
-from firstlight._internal.executor import _SameDevice, default_jobs, map_tasks
+from firstlight._internal.executor import _on_this_device, default_jobs, map_tasks
 from firstlight._internal.store import RunSpec, Store
 from firstlight._internal.tensor_files import load_tensors
 from firstlight.cli.main import main
@@ -188,7 +188,7 @@ def test_processes_compute_on_the_device_of_their_parent(second, monkeypatch):
 
 
 def test_a_process_without_the_device_says_so(second):
-    task = _SameDevice(str, "second")
+    task = _on_this_device(str)
     second_device.MODULE.is_there = False
     with pytest.raises(
         InvalidInput, match=r"`device` must be auto, cpu, cuda or mps; second is not available"

@@ -29,7 +29,6 @@ from torch import Tensor, nn
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight._internal.store import RunSpec, Store
-from firstlight._internal.store.index import INDEX
 from firstlight.data import load
 from firstlight.data.cache import read_cache, write_cache
 from firstlight.data.formats.cifar_pickles import pickled_batch
@@ -321,7 +320,6 @@ SPEC = RunSpec(what="test", config={"lr": 0.1, "sizes": (3, 4)}, data="d")
 def write_run(folder: Path) -> None:
     result = {"x": torch.arange(30.0), "note": "fine", "loss": float("inf")}
     Store(folder).write(SPEC, result, wall_seconds=1.0, cpu_seconds=2.0)
-    (folder / INDEX).unlink()  # of use to lists only; tests/internal/test_index.py damages it
 
 
 def read_run(folder: Path) -> list[Any]:

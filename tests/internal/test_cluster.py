@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -17,11 +18,9 @@ from safetensors.torch import load_file
 
 import warm
 from firstlight._internal import executor as parallel
-from firstlight._internal.cluster import client as cluster_client
-from firstlight._internal.cluster import worker
-from firstlight._internal.cluster.shipping import FlatArray, Packed, pack
-from firstlight._internal.cluster.task import Order, work
-from firstlight._internal.cluster.worker import assigned, facts
+from firstlight._internal.cluster import cluster as cluster_client
+from firstlight._internal.cluster.cluster_worker import Call, assigned, facts, is_worker, work
+from firstlight._internal.cluster.packed_arrays import Packed, pack
 from firstlight._internal.errors import ClusterProblem, DataUnavailable, InvalidInput
 from firstlight._internal.executor import default_jobs, map_tasks, on_cluster, report_fraction
 from firstlight._internal.store import Store
@@ -57,7 +56,7 @@ def machines(tmp_path_factory):
         for _ in range(2):
             started.add_worker()
         with on_cluster(started.address):
-            parallel._cluster.client.wait_for_workers(2, timeout=COMMAND)
+            parallel.executor.cluster.client.wait_for_workers(2, timeout=COMMAND)
         yield started
     finally:
         started.close()
@@ -126,7 +125,7 @@ def test_a_kernel_machine_fitted_on_a_cluster_has_the_bits_of_one_fitted_here(ma
     with on_cluster(machines.address):
         there = ConvRFMClassifier(**machine.get_params()).fit(data.x, data.y.numpy())
         assert (there.decision_function(data.x) == outputs).all()
-        sent = {size for _, size in parallel._cluster._sent.values()}
+        sent = {size for _, size in parallel.executor.cluster._sent.values()}
     assert torch.equal(here.metric_, there.metric_)
     assert torch.equal(here.dual_coef_, there.dual_coef_)
     assert sent  # tiles and gradients went there
@@ -155,7 +154,7 @@ def test_local_workers_listen_to_this_machine_only_and_end_with_the_block():
             assert heard
             assert set(heard) == {"127.0.0.1"}
     wait_until(lambda: not Path(f"/proc/{pid}").exists() if Path("/proc").exists() else True)
-    assert parallel._cluster is None
+    assert parallel.executor.cluster is None
 
 
 def test_a_task_may_map_tasks_itself(machines):
@@ -182,7 +181,7 @@ def test_a_shown_bar_hears_of_tasks_that_are_under_way(machines):
 
     heard = []
     with on_cluster(machines.address):
-        cluster = parallel._cluster
+        cluster = parallel.executor.cluster
         finished = cluster.run(task, [7], run=parallel._run_timed, listen=lambda *event: heard.append(event))
         assert [(index, done.outcome) for index, done in finished] == [(0, 7)]
         assert map_tasks(task, [8], label="Halves", show=True) == [8]
@@ -230,16 +229,16 @@ def test_images_are_sent_once_however_many_tasks_and_calls_need_them(machines):
         for factor in (1, 2, 3):
             sums = map_tasks(lambda i: float(factor * images[i].sum()), range(6), label="", show=False)
             assert sums == [float(factor * images[i].sum()) for i in range(6)]
-        sizes = [size for _, size in parallel._cluster._sent.values()]
+        sizes = [size for _, size in parallel.executor.cluster._sent.values()]
     assert [size for size in sizes if size] == [images.nbytes]
 
 
 def test_packed_arrays_come_back_with_their_layout_and_equal_ones_are_packed_once():
     straight = torch.rand(2, 64, 64, 64)
     channels_last = straight.contiguous(memory_format=torch.channels_last)
-    arrays: dict[str, FlatArray] = {}
+    arrays: dict[str, np.ndarray] = {}
     packed = pack((straight, channels_last, straight.numpy(), straight.clone(), straight), arrays)
-    assert len(arrays) == 3
+    assert len(arrays) == 2  # the array of NumPy has the bytes of the first tensor
     assert len(packed.body) < 2000
     one, other, array, equal, same = packed.unpack(arrays)
     assert torch.equal(one, straight)
@@ -253,9 +252,9 @@ def test_packed_arrays_come_back_with_their_layout_and_equal_ones_are_packed_onc
 
 def test_a_part_of_a_tensor_is_packed_without_the_rest():
     whole = torch.rand(100, 1024)
-    arrays: dict[str, FlatArray] = {}
+    arrays: dict[str, np.ndarray] = {}
     packed = pack(whole[:80], arrays)
-    assert [array.data.nbytes for array in arrays.values()] == [80 * 4096]
+    assert [array.nbytes for array in arrays.values()] == [80 * 4096]
     assert torch.equal(packed.unpack(arrays), whole[:80])
     gaps = pack(whole[:, :800], arrays)
     assert len(arrays) == 1
@@ -264,7 +263,7 @@ def test_a_part_of_a_tensor_is_packed_without_the_rest():
 
 def test_a_worker_fetches_nothing_by_itself_unless_asked(tmp_path, monkeypatch):
     fetch = [sys.executable, "-c", "pass"]
-    with assigned(frozenset()):
+    with assigned():
         with pytest.raises(DataUnavailable, match="fetch nothing by themselves"):
             run_watched(fetch, folder=tmp_path, label="", total=None)
         monkeypatch.setenv("FIRSTLIGHT_WORKERS_FETCH", "yes")
@@ -312,7 +311,7 @@ def test_runs_made_on_private_disks_are_stored_at_the_client_and_not_made_twice(
 
 @pytest.mark.parametrize("fact", ["torch", "firstlight", "code", "python"])
 def test_a_worker_with_other_software_is_refused(machines, monkeypatch, fact):
-    monkeypatch.setattr(cluster_client, "facts", lambda: {**facts(), fact: "0.0"})
+    monkeypatch.setitem(facts(), fact, "0.0")  # kept by the process: those of the workers stay
     with (
         pytest.raises(InvalidInput, match=r"has .* instead of 0\.0\. Install the same"),
         on_cluster(machines.address),
@@ -321,7 +320,7 @@ def test_a_worker_with_other_software_is_refused(machines, monkeypatch, fact):
 
 
 def test_a_worker_with_another_processor_is_reported_in_one_line(machines, monkeypatch, capsys):
-    monkeypatch.setattr(cluster_client, "facts", lambda: {**facts(), "processor": "abacus"})
+    monkeypatch.setitem(facts(), "processor", "abacus")
     with on_cluster(machines.address):
         pass
     said = capsys.readouterr().err.splitlines()
@@ -330,13 +329,11 @@ def test_a_worker_with_another_processor_is_reported_in_one_line(machines, monke
 
 
 def test_a_worker_that_joins_later_is_compared_too():
-    order = Order(parallel._run_timed, "", {**facts(), "torch": "0.0"}, frozenset())
     with pytest.raises(ClusterProblem, match=r"A worker has torch .* instead of 0\.0"):
-        work(order, pack(len, {}), pack("word", {}), 0, {})
+        work({**facts(), "torch": "0.0"}, pack(len, {}), pack("word", {}), 0, {})
 
 
 def test_threads_of_one_worker_take_turns():
-    order = Order(parallel._run_timed, "", facts(), frozenset())
     inside, most = [], []
 
     def task(i):
@@ -347,17 +344,17 @@ def test_threads_of_one_worker_take_turns():
 
     class Same(Packed):
         def unpack(self, arrays):
-            return task
+            return Call(task, parallel._run_timed, "", frozenset())
 
     threads = [
-        threading.Thread(target=work, args=(order, Same(b"", ()), pack(i, {}), i, {})) for i in range(4)
+        threading.Thread(target=work, args=(facts(), Same(b"", ()), pack(i, {}), i, {})) for i in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert most == [1, 1, 1, 1]
-    assert not worker.is_worker()
+    assert not is_worker()
 
 
 # ---------------------------------------------------------------- faults
@@ -406,7 +403,7 @@ def test_the_outcomes_are_the_same_after_a_worker_was_killed(machines, tmp_path)
     with on_cluster(machines.address):
         sums = map_tasks(task, range(12), label="", show=False)
         # Dask starts another: whichever test comes next finds two again
-        parallel._cluster.client.wait_for_workers(2, timeout=COMMAND)
+        parallel.executor.cluster.client.wait_for_workers(2, timeout=COMMAND)
     assert os.path.exists(mark)
     assert sums == [float(images[i].sum()) for i in range(12)]
 
@@ -419,7 +416,7 @@ def break_after_the_first_task(address: str, break_it) -> None:
 
 def test_a_killed_scheduler_ends_in_one_line(tmp_path, capfd):
     def kill():
-        parallel._cluster.client._timeout = 1.0  # for which Dask's client tries to connect again
+        parallel.executor.cluster.client._timeout = 1.0  # for which Dask's client tries to connect again
         end(lost.scheduler)
 
     with (

@@ -50,7 +50,7 @@ def test_a_shown_bar_takes_reports_from_inside_a_task(jobs, capsys):
         return task
 
     assert map_tasks(work, [1, 2], label="Halves", n_jobs=jobs, show=True) == [1, 2]
-    assert parallel._sink is None
+    assert parallel.executor.report is None
 
 
 def test_cpu_seconds_include_the_work_of_others():
@@ -156,7 +156,7 @@ def test_workers_that_still_import_end_when_their_parent_is_killed(tmp_path):
 
 STOPPING = """
 import os, sys, time
-from firstlight._internal.interrupts import Terminated, heed_termination, postponed_interrupts
+from firstlight._internal.processes import Terminated, heed_termination, postponed_interrupts
 from firstlight._internal.executor import map_tasks
 from pathlib import Path
 def work(task):

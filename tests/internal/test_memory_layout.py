@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight._internal.memory_layout import ALIGNMENT, canonical, canonical_values, is_canonical
+from firstlight._internal.memory_layout import ALIGNMENT, as_stored, canonical, is_canonical
 from firstlight._internal.result import Result
 from firstlight._internal.store import RunSpec, Store, decode, encode
 
@@ -75,7 +75,7 @@ def test_arrays_read_from_a_file_start_where_new_tensors_do(tmp_path):
 
 def test_containers_in_which_nothing_changes_are_left_alone():
     value = {"a": (torch.ones(3), [1, "two"]), "b": torch.zeros(2, 2)}
-    assert canonical_values(value) is value
+    assert as_stored(value) is value
     assert Holder(value=value).value is value
 
 

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from firstlight._internal.executor import map_tasks, report_fraction
-from firstlight._internal.progress import Screen, progress, screen, track
+from firstlight._internal.progress import Screen, progress, screen
 from limits import COMMAND
 
 
@@ -40,11 +40,6 @@ def test_time_left_is_said_honestly():
     assert Screen("x", seconds=61.5, show=False).left == "about 1:01 left"
     assert Screen("x", seconds=-1, show=False).left == "longer than planned"
     assert Screen("x", seconds=None, show=False).left == "0:00"
-
-
-def test_items_pass_through_a_bar_unchanged_and_nothing_remains_of_it(capsys):
-    assert list(track([1, 2, 3], "Counting", show=True)) == [1, 2, 3]
-    assert "Counting" not in capsys.readouterr().err
 
 
 def test_how_a_task_stands_is_shown_beside_its_bar():

@@ -53,3 +53,24 @@ def test_endless_nesting_ends():
     assert inner._repr_html_().count("<details>") == 4
     many = Inner(word="many", values={str(i): i for i in range(1000)})
     assert many._repr_html_().count("<tr>") < 50
+
+
+def test_a_small_result_prints_as_one_line_and_a_large_one_as_a_small_table():
+    assert repr(Inner(word="w", values=0.25)) == "Inner(word=w, values=0.25)"
+    assert repr(Inner(word="w", values=torch.zeros(9))) == "Inner(word=w, values=(9,) from 0 to 0)"
+    inner = Inner(word="two\nlines " * 20, values=torch.rand(100, 100))
+    said = str(Outer(one=inner, many=(inner,) * 50, named={"weights": torch.rand(50, 50)})).splitlines()
+    assert said[0] == "Outer"
+    assert len(said) == 5
+    assert max(map(len, said)) <= 110
+    assert "tensor(" not in "".join(said)
+    assert len(str(inner).splitlines()) == 3
+
+
+def test_every_result_of_the_library_prints_without_its_numbers():
+    import firstlight.questions.inspect  # noqa: F401
+
+    assert len(Result.kinds()) > 50
+    assert {kind.__repr__.__module__ for kind in Result.kinds().values()} <= {
+        "firstlight._internal.result", "firstlight.questions.inspect.measure"
+    }  # fmt: skip

@@ -11,7 +11,7 @@ import distributed.config  # noqa: F401 - the settings that a client changes mus
 import pytest
 
 import warm
-from firstlight._internal.cluster import client as cluster_client
+from firstlight._internal.cluster import cluster as cluster_client
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.executor import on_cluster
 from limits import COMMAND

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from firstlight._internal.interrupts import Terminated, heed_termination
+from firstlight._internal.processes import Terminated, heed_termination
 from firstlight._internal.seeds import global_seed
 from firstlight._internal.store import Store
 from firstlight.data.images import ImageData

@@ -207,13 +207,18 @@ def on_cpu(value: Any) -> Any:
 
     Containers in which nothing changes are returned themselves.
     """
+    return with_tensors(value, Tensor.cpu)
+
+
+def with_tensors(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """The value with every tensor in nested tuples, lists and dictionaries changed; what stays the same is the same."""
     if isinstance(value, Tensor):
-        return value.cpu()
+        return change(value)
     if type(value) is dict:
-        entries = {key: on_cpu(entry) for key, entry in value.items()}
+        entries = {key: with_tensors(entry, change) for key, entry in value.items()}
         return entries if any(entries[key] is not value[key] for key in value) else value
     if type(value) in (tuple, list):
-        items = [on_cpu(item) for item in value]
+        items = [with_tensors(item, change) for item in value]
         return type(value)(items) if any(a is not b for a, b in zip(items, value, strict=True)) else value
     return value
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -17,23 +18,18 @@ import joblib
 import torch
 from threadpoolctl import threadpool_limits
 
-from firstlight._internal.cluster.worker import is_worker
+from firstlight._internal.cluster.cluster_worker import is_worker, keep_run_folders
 from firstlight._internal.devices import chosen_device, computing_on
 from firstlight._internal.errors import InvalidInput, WorkerLost
 from firstlight._internal.files import scratch_folder
+from firstlight._internal.processes import POLL_SECONDS, end_with, running, stopping_workers
 from firstlight._internal.progress import Bar, is_watched, progress
-from firstlight._internal.workers import POLL_SECONDS, end_with, running, stopping_workers
 
 if TYPE_CHECKING:
-    from firstlight._internal.cluster.client import Cluster
+    from firstlight._internal.cluster.cluster import Cluster
 
 Task = TypeVar("Task")
 Outcome = TypeVar("Outcome")
-
-_sink: Callable[[float, str], None] | None = None
-_worker_seconds = 0.0
-_cluster: "Cluster | None" = None
-_kept: "_Calls | None" = None
 
 
 @runtime_checkable
@@ -47,33 +43,60 @@ class Keeper(Protocol):
         """Keep an outcome, or leave it if it cannot be kept."""
 
 
-class _Calls:
-    """Names the tasks of a block by the order of the calls, which the settings and the code decide."""
+@dataclass
+class Executor:
+    """Where the tasks of this process run, who hears how far they are, and what they cost elsewhere.
 
-    def __init__(self, keeper: Keeper) -> None:
-        self.keeper, self.calls = keeper, 0
+    There is one, `executor`; the blocks of this module change it and put it back.
 
-    def key(self, label: str) -> str:
-        self.calls += 1
-        words = "".join(letter if letter.isalnum() else "-" for letter in label)
-        return f"{self.calls:03d}-{words}"
+    Parameters
+    ----------
+    cluster : Cluster, optional
+        Takes the tasks; without it they run on this machine.
+    keeper : Keeper, optional
+        Keeps the outcomes of finished tasks.
+    n_calls : int, default 0
+        Calls so far whose outcomes are kept: their order, which settings and code decide, names the tasks.
+    report : callable, optional
+        Told the finished fraction of the task that runs now, and a note.
+    seconds : float, default 0
+        CPU time of finished tasks that ran in other processes, and of stored results that were used again.
+    """
+
+    cluster: "Cluster | None" = None
+    keeper: Keeper | None = None
+    n_calls: int = 0
+    report: Callable[[float, str], None] | None = None
+    seconds: float = 0.0
+
+    @contextmanager
+    def having(self, **changes: Any) -> Iterator[None]:
+        """Have other attributes in the block."""
+        before = {name: getattr(self, name) for name in changes}
+        vars(self).update(changes)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
+
+
+executor = Executor()
 
 
 def cpu_seconds() -> float:
     """CPU time of this process and of all finished tasks it gave to others."""
-    return time.process_time() + _worker_seconds
+    return time.process_time() + executor.seconds
 
 
 def credit_cpu(seconds: float) -> None:
     """Count CPU time that was spent earlier: what a result costs includes the stored results it reuses."""
-    global _worker_seconds
-    _worker_seconds += seconds
+    executor.seconds += seconds
 
 
 def report_fraction(done: float, *, note: str = "") -> None:
     """Report the finished fraction of the current task and a short note; costs nothing if no bar is shown."""
-    if _sink is not None:
-        _sink(done, note)
+    if executor.report is not None:
+        executor.report(done, note)
 
 
 def default_jobs() -> int:
@@ -134,8 +157,7 @@ def map_tasks(
     -----
     Inside :func:`on_cluster` the same call runs on that cluster, whatever `n_jobs`.
     """
-    finished = finished_tasks(function, tasks, label=label, n_jobs=n_jobs, show=show)
-    outcomes = dict(finished)
+    outcomes = dict(finished_tasks(function, tasks, label=label, n_jobs=n_jobs, show=show))
     return [outcomes[index] for index in range(len(tasks))]
 
 
@@ -148,15 +170,15 @@ def finished_tasks(
     show: bool | None = None,
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield index and outcome of every task as soon as it is done; arguments as for :func:`map_tasks`."""
-    if _kept is not None:
-        yield from _not_kept(_kept, function, tasks, label=label, n_jobs=n_jobs, show=show)
+    if executor.keeper is not None:
+        yield from _kept_tasks(executor.keeper, function, tasks, label=label, n_jobs=n_jobs, show=show)
         return
     watched = is_watched() if show is None else show
-    function = _SameDevice.of(function)
+    function = _on_this_device(function)
     jobs = min(n_jobs or default_jobs(), max(len(tasks), 1))
     with progress(label, total=len(tasks), unit="done", show=watched) as bar:
-        if _cluster is not None:
-            yield from _on_cluster(_cluster, function, tasks, bar if watched else None)
+        if executor.cluster is not None:
+            yield from _on_cluster(executor.cluster, function, tasks, bar if watched else None)
         elif jobs == 1 or is_worker():
             for index, task in enumerate(tasks):
                 yield index, _run_here(function, task, index, bar)
@@ -164,39 +186,37 @@ def finished_tasks(
             yield from _in_processes(function, tasks, jobs, bar if watched else None)
 
 
-class _SameDevice:
-    """A function that computes on the device of the process that gave it away; a picklable closure."""
+def _on_this_device(function: Callable[[Task], Outcome]) -> Callable[[Task], Outcome]:
+    """Let a function compute on the device of this process, wherever it is called."""
+    device = chosen_device()
+    if device is None or device.type == "cpu":
+        return function
+    kind = device.type
 
-    def __init__(self, function: Callable[[Any], Any], device: str) -> None:
-        self.function, self.device = function, device
+    def compute(task: Task) -> Outcome:
+        with computing_on(kind):
+            return function(task)
 
-    def __call__(self, task: Any) -> Any:
-        with computing_on(self.device):
-            return self.function(task)
-
-    @classmethod
-    def of(cls, function: Callable[[Task], Outcome]) -> Callable[[Task], Outcome]:
-        device = chosen_device()
-        return function if device is None or device.type == "cpu" else cls(function, device.type)
+    return compute
 
 
-def _not_kept(
-    kept: _Calls, function: Callable[[Task], Outcome], tasks: Sequence[Task], *, label: str, **options: Any
+def _kept_tasks(
+    keeper: Keeper, function: Callable[[Task], Outcome], tasks: Sequence[Task], *, label: str, **options: Any
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield what is kept, then run the rest and keep it. Tasks within these tasks are not kept by themselves."""
-    call = kept.key(label)
+    executor.n_calls += 1
+    call = f"{executor.n_calls:03d}-{''.join(c if c.isalnum() else '-' for c in label)}"
     missing = []
     for index in range(len(tasks)):
-        found = kept.keeper.get(f"{call}-{index}")
-        if found is None:
+        if (found := keeper.get(f"{call}-{index}")) is None:
             missing.append(index)
         else:
             credit_cpu(found[1])
             yield index, found[0]
     start = cpu_seconds()
-    with _without_keeper():
+    with executor.having(keeper=None):
         for place, outcome in finished_tasks(function, [tasks[i] for i in missing], label=label, **options):
-            kept.keeper.put(f"{call}-{missing[place]}", outcome, cpu_seconds() - start)
+            keeper.put(f"{call}-{missing[place]}", outcome, cpu_seconds() - start)
             start = cpu_seconds()
             yield missing[place], outcome
 
@@ -210,28 +230,13 @@ def keeping(keeper: Keeper) -> Iterator[None]:
     keeper : Keeper
         Must be the same only for the same computation: tasks are known by the order of the calls.
     """
-    global _kept
-    before, _kept = _kept, _Calls(keeper)
-    try:
+    with executor.having(keeper=keeper, n_calls=0):
         yield
-    finally:
-        _kept = before
-
-
-@contextmanager
-def _without_keeper() -> Iterator[None]:
-    global _kept
-    before, _kept = _kept, None
-    try:
-        yield
-    finally:
-        _kept = before
 
 
 def _in_processes(
     function: Callable[[Task], Outcome], tasks: Sequence[Task], jobs: int, bar: Bar | None
 ) -> Iterator[tuple[int, Outcome]]:
-    global _worker_seconds
     # heartbeats, and the wish to stop, are files
     with scratch_folder() as folder:
         calls = (
@@ -244,7 +249,7 @@ def _in_processes(
         with _polling(bar, folder) if bar else nullcontext(), stopping_workers(folder):
             try:
                 for index, outcome, seconds in parallel(calls):
-                    _worker_seconds += seconds
+                    credit_cpu(seconds)
                     yield index, outcome
             except BrokenProcessPool as error:
                 raise WorkerLost(
@@ -256,7 +261,6 @@ def _in_processes(
 def _on_cluster(
     cluster: "Cluster", function: Callable[[Task], Outcome], tasks: Sequence[Task], bar: Bar | None
 ) -> Iterator[tuple[int, Outcome]]:
-    global _worker_seconds
     fractions: dict[int, float] = {}
 
     def listen(index: int, done: float, note: str) -> None:
@@ -265,13 +269,12 @@ def _on_cluster(
             bar.update(completed=sum(list(fractions.values())), note=note)
 
     for index, finished in cluster.run(function, tasks, run=_run_timed, listen=listen if bar else None):
-        for run in finished.runs:
-            run.write()
+        keep_run_folders(finished.runs)
         outcome = finished.outcome
         if finished.is_stored:  # on this machine: the same function finds it here
             with single_thread():
                 outcome = function(tasks[index])
-        _worker_seconds += finished.seconds
+        credit_cpu(finished.seconds)
         listen(index, 1.0, "")
         yield index, outcome
 
@@ -291,27 +294,25 @@ def on_cluster(address: str | None) -> Iterator[int | None]:
     Each worker is one process that runs one task at a time on one thread, so outcomes have the same bits as here.
     A worker with another firstlight, torch or Python is refused, one with another processor is reported.
     """
-    global _cluster
     if address is None:
         yield None
         return
-    from firstlight._internal.cluster.connection import connected
+    from firstlight._internal.cluster.cluster import connected
 
-    with connected(address) as cluster:
-        before, _cluster = _cluster, cluster
-        try:
-            yield cluster.cores
-        finally:
-            _cluster = before
+    with connected(address) as cluster, executor.having(cluster=cluster):
+        yield cluster.cores
 
 
 def cluster_cores() -> int | None:
     """Number of workers of the cluster that takes the tasks; None if they run on this machine."""
-    return None if _cluster is None else _cluster.cores
+    return None if executor.cluster is None else executor.cluster.cores
 
 
 def _run_here(function: Callable[[Task], Outcome], task: Task, index: int, bar: Bar) -> Outcome:
-    with _reporting(lambda done, note: bar.update(completed=index + done, note=note)), single_thread():
+    def report(done: float, note: str) -> None:
+        bar.update(completed=index + done, note=note)
+
+    with executor.having(report=report), single_thread():
         outcome = function(task)
     bar.update(completed=index + 1)
     return outcome
@@ -321,7 +322,7 @@ def _run_timed(
     function: Callable[[Task], Outcome], task: Task, report: Callable[[float, str], None]
 ) -> tuple[Outcome, float]:
     start = cpu_seconds()
-    with _reporting(report), single_thread():
+    with executor.having(report=report), single_thread():
         outcome = function(task)
     return outcome, cpu_seconds() - start
 
@@ -343,16 +344,6 @@ def _run_there(
     if heartbeat:
         heartbeat.write_text("1")
     return index, outcome, seconds
-
-
-@contextmanager
-def _reporting(sink: Callable[[float, str], None]) -> Iterator[None]:
-    global _sink
-    before, _sink = _sink, sink
-    try:
-        yield
-    finally:
-        _sink = before
 
 
 @contextmanager

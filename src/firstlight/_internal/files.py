@@ -12,17 +12,31 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from io import BufferedWriter
 from pathlib import Path
 from typing import Any
 
+try:
+    import fcntl
+except ImportError:  # there are no such locks on this system
+    fcntl = None  # type: ignore[assignment]
+
 from firstlight._internal.errors import StoreProblem
 from firstlight._internal.untrusted_files import demand_regular
 
 BLOCK = 1 << 20
+_KINDS = {
+    stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
+}  # fmt: skip
+_REASONS = {
+    errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up", errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied", errno.EROFS: "the file system is read-only",
+    errno.EEXIST: "a file of that name is in the way", errno.ENOTDIR: "a part of the path is a file, not a folder",
+}  # fmt: skip
 WAIT_SECONDS = 0.1  # between two looks at a lock that somebody holds
 SIGN_SECONDS = 2.0  # between two signs of life of its holder
 
@@ -52,15 +66,7 @@ def clear_disk_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = {
-            errno.ENOSPC: "the disk is full",
-            errno.EDQUOT: "the disk quota is used up",
-            errno.EACCES: "permission denied",
-            errno.EPERM: "permission denied",
-            errno.EROFS: "the file system is read-only",
-            errno.EEXIST: "a file of that name is in the way",
-            errno.ENOTDIR: "a part of the path is a file, not a folder",
-        }.get(error.errno or 0)
+        reason = _REASONS.get(error.errno or 0)
         if reason is None:
             raise
         raise StoreProblem(
@@ -74,10 +80,24 @@ def file_to_write(path: Path) -> Path:
 
     A rename over a device, a FIFO or a socket would destroy it: as root, even ``/dev/null``.
     """
-    target = _without_links(path)
-    kind = _kind(target)
-    if kind not in ("", "a file"):
-        raise StoreProblem(f"Cannot write {path}: it is {kind}, not a regular file. Choose another name.")
+    return _to_write(path, "a file", "a regular file")
+
+
+def _folder_to_write(path: Path) -> Path:
+    return _to_write(path, "a folder", "a folder")
+
+
+def _to_write(path: Path, kind: str, wanted: str) -> Path:
+    try:
+        target = path.resolve() if path.is_symlink() else path
+    except (OSError, RuntimeError) as error:  # RuntimeError before Python 3.13
+        raise StoreProblem(f"Cannot write {path}: it is a link that leads in a circle. Remove it.") from error
+    try:
+        found = _KINDS.get(stat.S_IFMT(target.stat().st_mode), "something else")
+    except (FileNotFoundError, NotADirectoryError):
+        return target  # one look: what others write may go between two
+    if found != kind:
+        raise StoreProblem(f"Cannot write {path}: it is {found}, not {wanted}. Choose another name.")
     return target
 
 
@@ -88,21 +108,13 @@ def whole_file(path: Path) -> Iterator[Path]:
     A link stays, and the file it leads to is replaced. Whatever is no regular file is refused. The file gets
     the permissions that any new file gets: some writers make theirs readable by the owner only.
     """
-    with clear_disk_errors(path):
-        target = file_to_write(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_once(target.parent)
-        part = _beside(target)
+    with _part_of(path, file_to_write) as part:
         part.touch(exist_ok=False)
         mode = stat.S_IMODE(part.stat().st_mode)
-        try:
-            yield part
-            part.chmod(mode)
-            flush(part)
-            part.replace(file_to_write(path))
-            flush(target.parent)
-        finally:
-            part.unlink(missing_ok=True)
+        yield part
+        part.chmod(mode)
+        flush(part)
+        part.replace(file_to_write(path))
 
 
 @contextmanager
@@ -113,25 +125,39 @@ def whole_folder(path: Path) -> Iterator[Path]:
     and the folder it leads to is made; whatever else is no folder is refused. Files in it get the permissions
     that any new file gets.
     """
+    with _part_of(path, _folder_to_write) as part:
+        part.mkdir()
+        mode = stat.S_IMODE(part.stat().st_mode) & 0o666
+        yield part
+        for file in part.iterdir():
+            if file.is_file():
+                file.chmod(mode)
+            flush(file)
+        flush(part)
+        if not (target := _folder_to_write(path)).exists():
+            try:
+                part.rename(target)
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # someone finished it since we looked
+                    raise
+
+
+@contextmanager
+def _part_of(path: Path, to_write: Callable[[Path], Path]) -> Iterator[Path]:
+    """Yield a name beside `path` of which nothing remains; flush the folder once the block has renamed it."""
     with clear_disk_errors(path):
-        target = _folder_to_write(path)
+        target = to_write(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep_once(target.parent)
-        part = _beside(target)
-        part.mkdir()
-        mode = stat.S_IMODE(part.stat().st_mode)
+        part = target.with_name(f".{target.name}.{_owned()}.part")
         try:
             yield part
-            for file in part.iterdir():
-                if file.is_file():
-                    file.chmod(mode & 0o666)
-                flush(file)
-            flush(part)
-            if not _folder_to_write(path).exists():
-                _rename_unless_taken(part, target)
             flush(target.parent)
         finally:
-            shutil.rmtree(part, ignore_errors=True)
+            if part.is_dir():
+                shutil.rmtree(part, ignore_errors=True)
+            else:
+                part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -148,9 +174,7 @@ def locked(path: Path, *, shared: bool = False, patience: float | None = None) -
         Take the place of a holder that gave no sign of life for so many seconds: one that was stopped, or whose machine
         hangs. Only for work that two may do at once without harm. A holder gives signs if it has patience itself.
     """
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system: the last writer finds the folder taken and yields
+    if fcntl is None:  # the last writer finds the folder taken and yields
         yield
         return
     while True:
@@ -169,8 +193,6 @@ def locked(path: Path, *, shared: bool = False, patience: float | None = None) -
 
 def _taken_while_it_lives(file: BufferedWriter, patience: float) -> bool:
     """Wait for a lock; give up when the time of its file has not changed for too long by our own clock."""
-    import fcntl
-
     seen, since = -1, time.monotonic()
     while True:
         try:
@@ -296,58 +318,11 @@ def _youngest(path: Path) -> float:
 
 
 def _remove_lock(path: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:
+    if fcntl is None:
         return
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError, an OSError, if it is held
         path.unlink()
-
-
-def _folder_to_write(path: Path) -> Path:
-    target = _without_links(path)
-    kind = _kind(target)
-    if kind not in ("", "a folder"):
-        raise StoreProblem(f"Cannot write {path}: it is {kind}, not a folder. Choose another name.")
-    return target
-
-
-def _rename_unless_taken(part: Path, target: Path) -> None:
-    try:
-        part.rename(target)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # someone finished it since we looked
-            raise
-
-
-def _without_links(path: Path) -> Path:
-    if not path.is_symlink():
-        return path
-    try:
-        return path.resolve(strict=False)
-    except (OSError, RuntimeError) as error:  # RuntimeError before Python 3.13
-        raise StoreProblem(f"Cannot write {path}: it is a link that leads in a circle. Remove it.") from error
-
-
-def _kind(path: Path) -> str:
-    """What the file system has there, in words, or "" for nothing. One look: what others write may go between two."""
-    kinds = {
-        stat.S_IFREG: "a file",
-        stat.S_IFDIR: "a folder",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-        stat.S_IFIFO: "a named pipe",
-        stat.S_IFSOCK: "a socket",
-    }
-    try:
-        return kinds.get(stat.S_IFMT(path.stat().st_mode), "something else")
-    except (FileNotFoundError, NotADirectoryError):
-        return ""
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{_owned()}.part")
 
 
 def flush(path: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from firstlight._internal.devices import with_tensors
+
 ALIGNMENT = 64
 """Bytes; one cache line, the widest vector there is, and what torch itself gives to a new tensor."""
 
@@ -44,20 +46,12 @@ def with_channels_last(model: nn.Module, *, last: bool = True) -> nn.Module:
     return model.to(memory_format=layout)  # type: ignore[call-overload, no-any-return]
 
 
-def canonical_values(value: Any) -> Any:
-    """Apply :func:`canonical` to every tensor in nested tuples, lists and dictionaries.
+def as_stored(value: Any) -> Any:
+    """The value as it comes back from a file: every tensor on the CPU and :func:`canonical`.
 
     Containers in which nothing changes are returned themselves.
     """
-    if isinstance(value, Tensor):
-        return canonical(value)
-    if type(value) is dict:
-        entries = {key: canonical_values(entry) for key, entry in value.items()}
-        return entries if any(entries[key] is not value[key] for key in value) else value
-    if type(value) in (tuple, list):
-        items = [canonical_values(item) for item in value]
-        return type(value)(items) if any(a is not b for a, b in zip(items, value, strict=True)) else value
-    return value
+    return with_tensors(value, lambda tensor: canonical(tensor.cpu()))
 
 
 def _row_major(shape: torch.Size) -> tuple[int, ...]:

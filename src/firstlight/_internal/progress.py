@@ -2,37 +2,34 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
-from firstlight._internal.terminal import visible
+from firstlight._internal.safe_text import visible
 
 if TYPE_CHECKING:
     from rich import progress as rich_progress
     from rich.console import RenderableType
 
-T = TypeVar("T")
 
+class Bar:
+    """The part of a progress bar that long-running code uses; without a task it shows nothing."""
 
-@runtime_checkable
-class Bar(Protocol):
-    """The part of a progress bar that long-running code uses."""
+    def __init__(self, shown: "rich_progress.Progress | None" = None, task: Any = None) -> None:
+        self._shown, self._task = shown, task
 
     def advance(self, amount: float = 1.0) -> None:
         """Move on by `amount` of the total."""
+        if self._shown is not None:
+            self._shown.advance(self._task, amount)
 
     def update(self, *, completed: float | None = None, note: str | None = None) -> None:
         """Set the position or the short text beside the bar."""
-
-
-class _Silent:
-    def advance(self, amount: float = 1.0) -> None:
-        pass
-
-    def update(self, *, completed: float | None = None, note: str | None = None) -> None:
-        pass
+        if self._shown is not None:
+            fields = {} if note is None else {"note": visible(note)}
+            self._shown.update(self._task, completed=completed, **fields)  # type: ignore[arg-type]
 
 
 def is_watched() -> bool:
@@ -74,11 +71,11 @@ class Screen:
         """
         passed = time.monotonic() - self.start
         if self.is_done:
-            return f"done in {int(passed) // 60}:{int(passed) % 60:02d}"
+            return f"done in {_minutes(passed)}"
         if self.seconds is None:
-            return f"{int(passed) // 60}:{int(passed) % 60:02d}"
+            return _minutes(passed)
         rest = self.seconds - passed
-        return f"about {int(rest) // 60}:{int(rest) % 60:02d} left" if rest > 0 else "longer than planned"
+        return f"about {_minutes(rest)} left" if rest > 0 else "longer than planned"
 
     def __rich__(self) -> "RenderableType":
         from rich.console import Group
@@ -90,6 +87,10 @@ class Screen:
             table.add_row(Text(visible(name), style="bold"), Text(visible(words)))
         head = Text.assemble((visible(self.title), "bold"), f"  {self.left}")
         return Group(head, table, *([self.bars] if self.bars is not None else []))
+
+
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 _screen: Screen | None = None
@@ -141,7 +142,7 @@ def progress(label: str, *, total: float | None, unit: str = "", show: bool | No
         Force the bar on or off; by default it is shown on a terminal only.
     """
     if not (is_watched() if show is None else show):
-        yield _Silent()
+        yield Bar()
         return
     if _screen is not None and _screen.bars is not None:
         with _bar(_screen.bars, label, total) as bar:
@@ -177,28 +178,7 @@ def _columns(shown: ModuleType, unit: str) -> "list[rich_progress.ProgressColumn
 def _bar(shown: "rich_progress.Progress", label: str, total: float | None) -> Iterator[Bar]:
     """One bar, removed at the end."""
     task = shown.add_task(visible(label), total=total, note="")
-
-    class _Shown:
-        def advance(self, amount: float = 1.0) -> None:
-            shown.advance(task, amount)
-
-        def update(self, *, completed: float | None = None, note: str | None = None) -> None:
-            fields = {} if note is None else {"note": visible(note)}
-            shown.update(task, completed=completed, **fields)  # type: ignore[arg-type]
-
     try:
-        yield _Shown()
+        yield Bar(shown, task)
     finally:
         shown.remove_task(task)
-
-
-def track(
-    items: Iterable[T], label: str, *, total: int | None = None, show: bool | None = None
-) -> Iterator[T]:
-    """Iterate over `items` behind a progress bar."""
-    if total is None and isinstance(items, Sized):
-        total = len(items)
-    with progress(label, total=total, unit="done", show=show) as bar:
-        for item in items:
-            yield item
-            bar.advance()

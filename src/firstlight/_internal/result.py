@@ -2,29 +2,34 @@
 
 import dataclasses
 import html
+import itertools
 from typing import Any, ClassVar
 
 import torch
 
-from firstlight._internal.devices import on_cpu
-from firstlight._internal.memory_layout import canonical_values
+from firstlight._internal.memory_layout import as_stored
 
 DEEPEST = 4  # results inside results that a notebook unfolds
 MOST_ITEMS = 40
+WIDTH = 110  # of a printed line
 
 
 class Result:
     """Mixin for frozen dataclasses of tensors, numbers, words and nested results.
 
     Subclasses are declared as ``@dataclass(frozen=True, kw_only=True)``. The store saves and loads
-    them; notebooks show them as a table.
+    them; printed they are a line or a small table, in notebooks a table.
 
-    Tensors are brought to the CPU, and into the layout of new ones, when the result is made, see
-    ``firstlight._internal.memory_layout``: what is computed from a result has the same bits before it is stored and
-    after. A subclass with a `__post_init__` of its own calls ``super().__post_init__()``.
+    A result holds what the store would give back: when it is made, ``memory_layout.as_stored`` brings
+    its tensors to the CPU and into the layout of new ones, so that what is computed from it has the same bits
+    before it is stored and after. A subclass with a `__post_init__` of its own calls ``super().__post_init__()``.
     """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__repr__ = cls.__repr__  # type: ignore[method-assign] # else the dataclass would write one with every number
 
     @classmethod
     def kinds(cls) -> "dict[str, type[Result]]":
@@ -37,12 +42,21 @@ class Result:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             value = getattr(self, f.name)
-            if (kept := canonical_values(on_cpu(value))) is not value:
-                object.__setattr__(self, f.name, kept)  # frozen dataclasses have no other way
+            if (stored := as_stored(value)) is not value:
+                object.__setattr__(self, f.name, stored)  # frozen dataclasses have no other way
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values: tensors become nested lists."""
         return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        shown = {f.name: brief(getattr(self, f.name)) for f in dataclasses.fields(self) if f.repr}
+        line = f"{name}({', '.join(f'{field}={text}' for field, text in shown.items())})"
+        if len(line) <= WIDTH:
+            return line
+        width = max(map(len, shown))
+        return "\n".join([name, *(f"  {field:{width}}  {text}"[:WIDTH] for field, text in shown.items())])
 
     def _repr_html_(self) -> str:
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -103,5 +117,17 @@ def brief(value: Any) -> str:
         return f"{value:.4g}"
     if isinstance(value, Result):
         return type(value).__name__
-    text = str(value)
+    if isinstance(value, dict | list | tuple) and value:
+        text = _few(value)
+        return text if len(text) <= 120 else f"{len(value)} entries, {text[:100]}..."
+    text = " ".join(str(value).split())
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _few(value: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> str:
+    """The first entries of a container in short; names of results and shapes of tensors, never their numbers."""
+    entries = itertools.islice(value.items() if isinstance(value, dict) else enumerate(value), MOST_ITEMS)
+    words = {key: repr(entry) if isinstance(entry, str) else brief(entry) for key, entry in entries}
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {word}" for key, word in words.items()) + "}"
+    return ", ".join(words.values()).join("()" if isinstance(value, tuple) else "[]")

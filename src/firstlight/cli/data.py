@@ -97,7 +97,7 @@ def info(
     from rich.table import Table
     from rich.text import Text
 
-    from firstlight._internal.terminal import visible
+    from firstlight._internal.safe_text import visible
     from firstlight._internal.untrusted_files import guarded
     from firstlight.data.catalogue import load
 

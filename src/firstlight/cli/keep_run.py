@@ -31,8 +31,8 @@ def measure_and_keep(what: str, config: dict[str, Any], measure: Callable[[], R]
     """
     from firstlight._internal.errors import FirstlightError
     from firstlight._internal.executor import cpu_seconds
+    from firstlight._internal.safe_text import visible
     from firstlight._internal.store.runs import RunSpec, Store
-    from firstlight._internal.terminal import visible
 
     wall, cpu = time.perf_counter(), cpu_seconds()
     result = measure()

@@ -11,8 +11,8 @@ from cyclopts import App, CycloptsError
 
 from firstlight._internal.errors import FirstlightError
 from firstlight._internal.files import clear_disk_errors
-from firstlight._internal.interrupts import Terminated, heed_termination
-from firstlight._internal.terminal import visible
+from firstlight._internal.processes import Terminated, heed_termination
+from firstlight._internal.safe_text import visible
 from firstlight._internal.version import __version__
 
 app = App(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from firstlight._internal.terminal import visible
+from firstlight._internal.safe_text import visible
 
 if TYPE_CHECKING:
     from firstlight.data.images import ImageData

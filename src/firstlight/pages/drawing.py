@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from firstlight._internal.tables import csv_text
+from firstlight._internal.safe_text import csv_text
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.svg import moving_parts, svg
 

@@ -26,8 +26,8 @@ from firstlight._internal.devices import (
 )
 from firstlight._internal.errors import Diverged, InvalidInput
 from firstlight._internal.executor import report_fraction
-from firstlight._internal.interrupts import postponed_interrupts
 from firstlight._internal.memory_layout import canonical, with_channels_last
+from firstlight._internal.processes import postponed_interrupts
 from firstlight._internal.progress import progress
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from, global_seed

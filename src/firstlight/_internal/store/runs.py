@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from firstlight._internal.cluster.worker import hand_over, is_worker, leave_to_client, runs_folder
+from firstlight._internal.cluster.cluster_worker import hand_over, is_worker, leave_to_client, runs_folder
 from firstlight._internal.devices import chosen_device
 from firstlight._internal.environment import code_commit, environment
 from firstlight._internal.errors import InvalidInput, StoreProblem
@@ -27,11 +27,11 @@ from firstlight._internal.files import (
     sweep,
     whole_folder,
 )
+from firstlight._internal.safe_text import is_utf8
 from firstlight._internal.store.encoding import apart, decode, encode
-from firstlight._internal.store.index import ARRAYS, RUN, Listed, note_run, run_ids
+from firstlight._internal.store.index import ARRAYS, RUN, read_body, run_ids
 from firstlight._internal.tensor_files import load_tensors, save_tensors
-from firstlight._internal.terminal import is_utf8
-from firstlight._internal.untrusted_files import guarded, read_json
+from firstlight._internal.untrusted_files import guarded
 from firstlight._internal.version import __version__
 
 PATIENCE = 60.0
@@ -180,17 +180,6 @@ class Store:
             if not is_utf8(text):  # names of files may hold any bytes
                 text = json.dumps(body, indent=1)
             (folder / RUN).write_text(text, encoding="utf-8")
-        if (self.root / spec.id / RUN).read_text(encoding="utf-8") == text:  # not that of another process
-            note_run(
-                self.root,
-                Listed(
-                    id=spec.id,
-                    what=spec.what,
-                    finished=body["finished"],
-                    cpu_seconds=body["cpu_seconds"],
-                    commit=body["commit"],
-                ),
-            )
 
     def load(self, id: str) -> Run:
         """Read one run and check that not a bit has changed since it was written."""
@@ -198,7 +187,10 @@ class Store:
         if not folder.is_dir():
             raise InvalidInput(f"No run {id!r} in {self.root}. `firstlight runs list` shows all.")
         try:
-            body = self._body(id)
+            body = read_body(folder)
+            with guarded(folder / RUN, "a run"):
+                if sha256_of(folder / ARRAYS) != body["arrays_sha256"]:
+                    raise ValueError(f"{ARRAYS} was changed after it was written")
             arrays = load_tensors(folder / ARRAYS).tensors
             with guarded(folder / RUN, "a run"):
                 return _run(folder, body, arrays)
@@ -212,20 +204,6 @@ class Store:
             raise StoreProblem(
                 f"Run {id} is damaged ({reason}). It was not used; remove it with `firstlight runs rm {id}`."
             ) from error
-
-    def _body(self, id: str) -> dict[str, Any]:
-        """What `run.json` says, once all checksums and the name of the folder agree with it."""
-        folder = self.root / id
-        body: dict[str, Any] = read_json(folder / RUN)
-        with guarded(folder / RUN, "a run"):
-            sealed = body.pop("sha256")
-            if seal_of(body) != sealed:
-                raise ValueError(f"{RUN} was changed after it was written")
-            if body["id"] != id:
-                raise ValueError(f"it is run {body['id']} under another name")
-            if sha256_of(folder / ARRAYS) != body["arrays_sha256"]:
-                raise ValueError(f"{ARRAYS} was changed after it was written")
-        return body
 
     def ids(self) -> list[str]:
         """Names of all run folders, newest first, damaged ones included."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstlight._internal.cluster.worker import may_fetch
+from firstlight._internal.cluster.cluster_worker import may_fetch
 from firstlight._internal.errors import DataUnavailable
 from firstlight._internal.files import scratch_folder, sha256_of
 from firstlight._internal.progress import progress

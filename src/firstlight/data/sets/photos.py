@@ -1,4 +1,4 @@
-"""Crops of the photographs that scikit-learn and scikit-image bring along: real images, nothing to fetch."""
+"""Crops of eight photographs, ours and those that scikit-learn brings along: real images, nothing to fetch."""
 
 import importlib.util
 from functools import lru_cache
@@ -14,25 +14,14 @@ from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.pictures import picture
 from firstlight.data.stored import Splits, StoredImages, stored_images
 
-# of each scene one photograph; left out: the colour wheel, the chessboard, drawings and logos, the second
-# eye of the stereo pair, and two pictures that are mostly black (galaxies, the back of an eye)
-PHOTOGRAPHS = {
-    "astronaut": ("skimage", "data/astronaut.png"),
-    "cat": ("skimage", "data/chelsea.png"),
-    "china": ("sklearn", "datasets/images/china.jpg"),
-    "coffee": ("skimage", "data/coffee.png"),
-    "flower": ("sklearn", "datasets/images/flower.jpg"),
-    "motorcycle": ("skimage", "data/motorcycle_left.png"),
-    "rocket": ("skimage", "data/rocket.jpg"),
-    "tissue": ("skimage", "data/ihc.png"),
-}
-CLASSES = tuple(PHOTOGRAPHS)
+FOLDER = Path(__file__).parents[1] / "photographs"
+WITH_SKLEARN = ("china", "flower")
+CLASSES = ("astronaut", "cat", "china", "coffee", "flower", "photographer", "rocket", "tissue")
 LICENCE = (
-    "china and flower CC BY 2.0; cat and coffee CC0; astronaut, rocket and tissue without known "
-    "restrictions; motorcycle from the Middlebury 2014 benchmark, no licence stated. "
-    "Read where they are installed, never copied."
+    "china and flower CC BY 2.0; cat, coffee, photographer and rocket CC0; astronaut and tissue without known "
+    "restrictions"
 )
-WHERE = "installed with scikit-learn and scikit-image"
+WHERE = "installed with firstlight and scikit-learn"
 FORMATS = "nothing: it comes with the installation"
 SIDE = 32
 SIDES = (32, 48, 64, 96)  # side of the square that becomes 32 x 32: four scales for variety
@@ -98,16 +87,16 @@ def _halves(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _pixels(name: str) -> np.ndarray:
-    package, file = PHOTOGRAPHS[name]
-    project = {"sklearn": "scikit-learn", "skimage": "scikit-image"}[package]
+    if name not in WITH_SKLEARN:
+        return picture(FOLDER / f"{name}.jpg")
     # found, not imported: importing scikit-learn takes a second
-    spec = importlib.util.find_spec(package)
+    spec = importlib.util.find_spec("sklearn")
     places = spec.submodule_search_locations if spec else None
-    path = Path(next(iter(places))) / file if places else None
+    path = Path(next(iter(places))) / "datasets/images" / f"{name}.jpg" if places else None
     if path is None or not path.is_file():
         raise DataUnavailable(
-            f"The photograph {name!r} of `photos` is not installed with {project}. "
-            f"Reinstall it: pip install --force-reinstall {project}."
+            f"The photograph {name!r} of `photos` is not installed with scikit-learn. "
+            "Reinstall it: pip install --force-reinstall scikit-learn."
         )
     return picture(path)
 

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from firstlight._internal.autograd.model_state import evaluating
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight._internal.tables import write_csv
+from firstlight._internal.safe_text import write_csv
 from firstlight.measures.learning_order.label_scores import (
     RunningMean,
     class_scores,

@@ -188,7 +188,7 @@ def _one_each(architectures: list[str] | None, n: int) -> list[str | None]:
 
 def _tell(comparison: "Comparison", output: Path, *, static: bool, json: bool) -> None:
     """Write the page, and print what was left out and where the page is, or the numbers."""
-    from firstlight._internal.terminal import visible
+    from firstlight._internal.safe_text import visible
     from firstlight.pages.page import write_page
     from firstlight.questions.compare.page import comparison_page
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from firstlight._internal.terminal import visible
+from firstlight._internal.safe_text import visible
 from firstlight.cli.options import AS_THEY_ARE, Cluster, Device, FolderOptions, Page, Seed, Static
 from firstlight.cli.output import page_file, seconds_of, wrote
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
+from firstlight._internal.safe_text import write_csv
 from firstlight._internal.shapes import Labels
-from firstlight._internal.tables import write_csv
 from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData

@@ -1,4 +1,7 @@
-"""Worker processes: they end with the command that started them, and save their work when it is asked to stop."""
+"""Signals that ask a command to stop, and worker processes: they end with the command that started them.
+
+A signal is heeded between two steps, not within one; workers save their work first.
+"""
 
 import os
 import signal
@@ -6,10 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
-
-from firstlight._internal.interrupts import Terminated, heed_termination, is_asked
 
 POLL_SECONDS = 0.5
 GRACE_SECONDS = 20.0  # a step of the largest networks, and a checkpoint of them
@@ -17,6 +19,70 @@ GRACE_SECONDS = 20.0  # a step of the largest networks, and a checkpoint of them
 _STOP, _RUNNING = "stop", "running-"
 _watched_parents: set[int] = set()
 _folder: Path | None = None  # where the parent of the running task writes that it wants to stop
+
+
+_held: dict[int, list[Callable[[], object]]] = {}  # signals that the running blocks hold back
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM; it stops as it does at Ctrl-C."""
+
+
+def heed_termination() -> None:
+    """Stop at SIGTERM as at Ctrl-C, with everything put away, instead of dying on the spot."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+@contextmanager
+def _signals_to(decide: Callable[[Callable[[], object]], object]) -> Iterator[None]:
+    """Ask a function in the block what to do at Ctrl-C and SIGTERM; it is given what they would have done.
+
+    Outside the main thread, and for signals that Python does not handle, nothing is asked.
+    """
+    before: dict[signal.Signals, Callable[[int, FrameType | None], object]] = {}
+    if threading.current_thread() is threading.main_thread():
+        for asking in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(asking)
+            if callable(handler):
+                before[asking] = handler
+                signal.signal(
+                    asking, lambda number, _: decide(partial(before[signal.Signals(number)], number, None))
+                )
+    try:
+        yield
+    finally:
+        for asking, handler in before.items():
+            signal.signal(asking, handler)
+
+
+@contextmanager
+def postponed_interrupts() -> Iterator[Callable[[], Callable[[], object] | None]]:
+    """Hold back Ctrl-C and SIGTERM in the block; the second one acts at once.
+
+    Yields a function that returns None, or, once a signal came, what it would have done.
+    """
+    came: list[Callable[[], object]] = []
+    _held[id(came)] = came
+
+    def postpone(act: Callable[[], object]) -> None:
+        if came:
+            act()
+        came.append(act)
+
+    try:
+        with _signals_to(postpone):
+            yield lambda: came[0] if came else None
+    finally:
+        del _held[id(came)]
+
+
+def is_asked() -> bool:
+    """Whether a signal is held back: passing on the same wish would be a second one, which acts at once."""
+    return any(list(_held.values()))
 
 
 @contextmanager
@@ -30,30 +96,19 @@ def stopping_workers(folder: Path) -> Iterator[None]:
     folder : Path
         Temporary folder that the workers know, see :func:`running`.
     """
-    before: dict[int, Callable[[int, FrameType | None], object]] = {}
-    asked = False
+    asked: list[bool] = []
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
+    def ask(act: Callable[[], object]) -> None:
         if not asked:
-            asked = True
+            asked.append(True)
             (folder / _STOP).touch()
             limit = time.monotonic() + GRACE_SECONDS
             while list(folder.glob(f"{_RUNNING}*")) and time.monotonic() < limit:
                 time.sleep(0.05)
-        before[number](number, frame)
+        act()
 
-    if threading.current_thread() is threading.main_thread():
-        for one in (signal.SIGINT, signal.SIGTERM):
-            handler = signal.getsignal(one)
-            if callable(handler):
-                before[one] = handler
-                signal.signal(one, ask)
-    try:
+    with _signals_to(ask):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Tables as CSV files that no spreadsheet takes for formulas."""
+"""Text from files and file names, made fit to be shown: nothing in it acts on a terminal or in a spreadsheet."""
 
 import csv
 import io
@@ -8,6 +8,34 @@ from pathlib import Path
 from typing import Any
 
 from firstlight._internal.files import whole_file
+
+_NOT_PLAIN = re.compile(r"[^\n\t -~]")
+
+
+def visible(text: str) -> str:
+    r"""Show control characters, and bytes of file names that are no text, as escapes.
+
+    An escape code in a name could otherwise recolour, retitle or rewrite a terminal.
+
+    Examples
+    --------
+    >>> visible("a\x1b[31mb")
+    'a\\x1b[31mb'
+    """
+    return _NOT_PLAIN.sub(lambda match: _escaped(match[0]), text)
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
+
+
+def is_utf8(text: str) -> bool:
+    """Whether the text can be written as UTF-8; a file name of other bytes cannot."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def inert(value: Any) -> Any:
