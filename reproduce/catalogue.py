@@ -70,11 +70,11 @@ def claims() -> dict[str, Claim]:
     return {row["id"]: _claim(row) for row in yaml.load(text, Loader=loader)["claims"]}
 
 
-def _claim(row: dict[str | None, Any]) -> Claim:
+def _claim(entry: Mapping[str | None, Any]) -> Claim:
     """A claim from its entry; its rule is read at once, so that no damaged text waits for its study."""
     row = {
-        "null" if key is None else key: value for key, value in row.items()
-    }  # YAML reads the word as no value
+        "null" if key is None else key: value for key, value in entry.items()
+    }  # YAML reads `null` as no value
     parts = {name: row.pop(name) for name in ("effect", "weaker", "null", "requires") if name in row}
     return Claim(**{**row, "rule": Rule(**parts) if parts else None, "errata": tuple(row.get("errata", ()))})
 
@@ -194,7 +194,8 @@ def study(*ids: str) -> Callable[[S], S]:
         assert cls.question().endswith("?"), f"{cls.name}: the docstring must open with a question"
         if all(known[id].exact for id in ids) and "n_seeds" not in vars(cls):
             cls.n_seeds = 1
-        return _STUDIES.add(cls.name, cls)
+        _STUDIES.add(cls.name, cls)
+        return cls
 
     return register
 

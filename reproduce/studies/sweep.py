@@ -52,8 +52,7 @@ class SweepStudy(Study):
     @classmethod
     def figure(cls, evidence: Evidence) -> Figure:
         """Draw every reading over the factor."""
-        judged = {name for rule in cls.rules for name in rule.names}
-        nulls = {name for rule in cls.rules for name in rule.null_names}
+        judged, nulls = map(set, cls.spoken_of(evidence))
         names = [name for name in cls.readings if name in judged | nulls] or list(cls.readings)
         points = evidence.points(names[0])
         roles = iter(("trained", "random labels", "theory", "other", "initial") * len(names))

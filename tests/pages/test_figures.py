@@ -14,12 +14,12 @@ from firstlight.pages.figures import (
     Figure,
     curves,
     dots,
+    film,
     heatmap,
     moving_parts,
     picture_grid,
     svg,
 )
-from firstlight.pages.figures import slider as film
 from firstlight.pages.figures.pictures import mosaic, png_uri, signed_to_pixels, sprite
 from firstlight.pages.figures.style import ROLES
 

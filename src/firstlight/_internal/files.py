@@ -22,7 +22,9 @@ from typing import Any
 try:
     import fcntl
 except ImportError:  # there are no such locks on this system
-    fcntl = None  # type: ignore[assignment]
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
 
 from firstlight._internal.errors import StoreProblem
 from firstlight._internal.untrusted_files import demand_regular
@@ -174,7 +176,7 @@ def locked(path: Path, *, shared: bool = False, patience: float | None = None) -
         Take the place of a holder that gave no sign of life for so many seconds: one that was stopped, or whose machine
         hangs. Only for work that two may do at once without harm. A holder gives signs if it has patience itself.
     """
-    if fcntl is None:  # the last writer finds the folder taken and yields
+    if not HAS_LOCKS:  # the last writer finds the folder taken and yields
         yield
         return
     while True:
@@ -318,7 +320,7 @@ def _youngest(path: Path) -> float:
 
 
 def _remove_lock(path: Path) -> None:
-    if fcntl is None:
+    if not HAS_LOCKS:
         return
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError, an OSError, if it is held

@@ -61,8 +61,13 @@ def _listed(folder: Path) -> Listed:
         body = read_body(folder)
         demand_regular(folder / ARRAYS)
         with guarded(folder / RUN, "a run"):
-            words = {name: str(body[name]) for name in ("what", "finished", "commit")}
-            return Listed(id=folder.name, cpu_seconds=float(body["cpu_seconds"]), **words)
+            return Listed(
+                id=folder.name,
+                what=str(body["what"]),
+                finished=str(body["finished"]),
+                commit=str(body["commit"]),
+                cpu_seconds=float(body["cpu_seconds"]),
+            )
     except FirstlightError:
         return Listed(id=folder.name, is_damaged=True)
 

@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.pages.figures import slider as film
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure, Sprite
 from firstlight.pages.figures.heatmap import heatmap
 from firstlight.pages.figures.pictures import picture_grid, sprite
+from firstlight.pages.figures.slider import film
 from firstlight.pages.page import Answer, Panel, Section
 from firstlight.questions.first_layer.tour_part import FirstLayerTour
 
