@@ -14,7 +14,6 @@ from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
 from firstlight.questions.inspect.measure import inspect
 from firstlight.questions.inspect.page import inspection_page
 from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence
-from firstlight.questions.tour.ansatz import AnsatzTour
 
 
 def rows(values, *, pair=TRAINED, low=0.4, high=0.6, draws=8):
@@ -52,13 +51,10 @@ def sections(ansatz=None, *, vectors=None, seen=()):
         Eigenvectors(name="0", kind="gradients", values=torch.full((len(vectors),), 0.1, dtype=torch.float64),
                      vectors=vectors, constant=constant_share(vectors)),
     )  # fmt: skip
-    tour = AnsatzTour(
-        ansatz=ansatz or ansatz_with(rows([0.5])),
-        eigenvectors=patterns,
-        maps=seen,
-        shown=torch.rand(6, 3, 8, 8),
+    found = ansatz_sections(
+        ansatz or ansatz_with(rows([0.5])), eigenvectors=patterns, maps=seen, shown=torch.rand(6, 3, 8, 8)
     )
-    return {section.title: section for section in ansatz_sections(tour)}
+    return {section.title: section for section in found}
 
 
 # ---------------------------------------------------------------- filters and gradients

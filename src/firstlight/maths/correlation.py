@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Num
+from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
@@ -268,3 +268,17 @@ def _check_level(level: float) -> None:
 def _check_draws(draws: int) -> None:
     if draws < 1:
         raise InvalidInput(f"`draws` must be at least 1; got draws={draws}.")
+
+
+def roc_area(suspicion: Float[Tensor, " n"], wrong: Bool[Tensor, " n"]) -> float:
+    """Area under the ROC curve: chance that a wrong label looks more suspicious than a right one.
+
+    Examples
+    --------
+    >>> roc_area(torch.tensor([0.9, 0.2, 0.4]), torch.tensor([True, False, False]))
+    1.0
+    """
+    bad, good = int(wrong.sum()), int((~wrong).sum())
+    if bad == 0 or good == 0:
+        raise InvalidInput("`wrong` must mark some examples and leave some unmarked.")
+    return float((ranks(suspicion)[wrong].sum() - bad * (bad + 1) / 2) / (bad * good))

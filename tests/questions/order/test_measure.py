@@ -6,13 +6,13 @@ from firstlight import data
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
 from firstlight.maths import ranks
+from firstlight.maths.correlation import roc_area
 from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
 from firstlight.models import ModelSpec
 from firstlight.pages.page import Page, render
 from firstlight.questions.order.measure import (
     label_suspicion,
     order_report,
-    separation,
 )
 from firstlight.questions.order.page import order_sections
 from firstlight.questions.order.tour_part import run_order_tour
@@ -43,9 +43,9 @@ def trained():
 def test_planted_label_errors_are_found(trained):
     data, flipped, history = trained
     report = order_report(history, data, n_shown=6)
-    assert separation(report.suspicion, flipped) > 0.95
+    assert roc_area(report.suspicion, flipped) > 0.95
     assert int(flipped[report.suspects.index].sum()) >= 5
-    assert separation(-report.scores, flipped) > 0.9
+    assert roc_area(-report.scores, flipped) > 0.9
 
 
 def test_suspicion_is_ranked_lateness_and_ranked_neighbours_by_angle(trained):
@@ -122,9 +122,9 @@ def test_separation_is_the_chance_of_telling_a_pair_apart():
     scores = torch.randint(5, (40,), generator=generator).double()
     wrong = torch.rand(40, generator=generator) < 0.3
     pairs = [(float(a > b) + 0.5 * float(a == b)) for a in scores[wrong] for b in scores[~wrong]]
-    assert separation(scores, wrong) == pytest.approx(sum(pairs) / len(pairs))
+    assert roc_area(scores, wrong) == pytest.approx(sum(pairs) / len(pairs))
     with pytest.raises(InvalidInput, match="mark some"):
-        separation(scores, torch.zeros(40, dtype=torch.bool))
+        roc_area(scores, torch.zeros(40, dtype=torch.bool))
 
 
 def test_the_order_tour_keeps_its_budget_and_becomes_a_page():

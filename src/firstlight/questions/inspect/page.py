@@ -30,7 +30,13 @@ def inspection_page(inspection: Inspection) -> Page:
     sections = [_first_layer(inspection.profile, inspection.faults)] if inspection.profile is not None else []
     sections += [
         *_faults(inspection),
-        *ansatz_sections(inspection, calls={layer.name: layer.n_calls for layer in inspection.layers}),
+        *ansatz_sections(
+            inspection.ansatz,
+            eigenvectors=inspection.eigenvectors,
+            maps=inspection.maps,
+            shown=inspection.shown,
+            calls={layer.name: layer.n_calls for layer in inspection.layers},
+        ),
         _movement(inspection),
         *_lazy(inspection),
         *later_sections(inspection.features),

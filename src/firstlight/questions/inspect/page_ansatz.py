@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight._internal.shapes import Images
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED, Ansatz, AnsatzRow
 from firstlight.measures.feature_ansatz.layer_maps import Eigenvectors, LayerMaps
 from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
@@ -14,39 +15,44 @@ from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Panel, Section
-from firstlight.questions.inspect.measure import Inspection
-from firstlight.questions.tour.ansatz import AnsatzTour
 
 FOLLOW = "Do the filters follow the gradients?"
 BLIND = 0.1  # share of a pattern along constant channels below which it ignores flat patches
 
 
-def ansatz_answers(result: AnsatzTour) -> tuple[Answer, ...]:
+def ansatz_answers(ansatz: Ansatz) -> tuple[Answer, ...]:
     """Whether the ansatz holds."""
-    return (
-        Answer(
-            question="Does the feature ansatz hold?", answer=ansatz_sentence(result.ansatz), section=FOLLOW
-        ),
-    )
+    return (Answer(question="Does the feature ansatz hold?", answer=ansatz_sentence(ansatz), section=FOLLOW),)
 
 
 def ansatz_sections(
-    result: AnsatzTour | Inspection, *, calls: Mapping[str, int] | None = None
+    ansatz: Ansatz,
+    *,
+    eigenvectors: Sequence[Eigenvectors] = (),
+    maps: Sequence[LayerMaps] = (),
+    shown: Images,
+    calls: Mapping[str, int] | None = None,
 ) -> tuple[Section, ...]:
     """Do filters follow gradients, what are the features, and where do the layers look.
 
     Parameters
     ----------
-    result : AnsatzTour or Inspection
-        What was measured.
+    ansatz : Ansatz
+        Correlations of every layer, with their nulls.
+    eigenvectors : sequence of Eigenvectors, default ()
+        Leading ones of the first convolution.
+    maps : sequence of LayerMaps, default ()
+        What the convolutions look at in `shown`.
+    shown : Tensor of shape (n, c, h, w)
+        A few images, on which `maps` were computed.
     calls : mapping of str to int, optional
         How often an image meets each layer; by default once.
     """
-    sections = [_correlation(result.ansatz)]
-    if result.eigenvectors:
-        sections.append(_features(result.eigenvectors))
-    if result.maps:
-        sections.append(_maps(result.maps, result.shown, calls or {}))
+    sections = [_correlation(ansatz)]
+    if eigenvectors:
+        sections.append(_features(eigenvectors))
+    if maps:
+        sections.append(_maps(maps, shown, calls or {}))
     return tuple(sections)
 
 
@@ -241,7 +247,7 @@ def _isotropy_figure(ansatz: Ansatz) -> Figure:
     )
 
 
-def _features(vectors: tuple[Eigenvectors, ...]) -> Section:
+def _features(vectors: Sequence[Eigenvectors]) -> Section:
     by_kind = {one.kind: one for one in vectors}
     words = {"features": "feature matrix", "gradients": "gradient outer product"}
     panels = tuple(
@@ -295,7 +301,7 @@ def _pattern_sentence(leading: Eigenvectors) -> str:
     )
 
 
-def _maps(maps: tuple[LayerMaps, ...], shown: Tensor, calls: Mapping[str, int]) -> Section:
+def _maps(maps: Sequence[LayerMaps], shown: Images, calls: Mapping[str, int]) -> Section:
     panels = [
         Panel(
             figure=picture_grid(
@@ -336,7 +342,7 @@ def _last_call(n_calls: int) -> str:
     )
 
 
-def _places_sentence(maps: tuple[LayerMaps, ...]) -> str:
+def _places_sentence(maps: Sequence[LayerMaps]) -> str:
     """Whether filters and gradients look at the same places; maps of different images are the null."""
     agree = [float(one.agreement.mean()) for one in maps]
     span = f"correlation {min(agree):.2f}" + (f" to {max(agree):.2f}" if len(maps) > 1 else "")

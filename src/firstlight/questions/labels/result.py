@@ -18,8 +18,8 @@ from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData
 from firstlight.data.label_table import load_label_table
+from firstlight.data.shown_images import ShownImages, shown_images
 from firstlight.maths.correlation import Interval, ranks
-from firstlight.questions.order.measure import Shown, shown_images
 
 FEWEST_IMAGES, FEWEST_PER_CLASS = 40, 4
 
@@ -79,7 +79,7 @@ class LabelCheck(Result):
         Where every image stands in the data set that the images were chosen from.
     files : tuple of str
         The files, if each image has one.
-    suspects : Shown
+    suspects : ShownImages
         The most suspicious images, with the label they carry; none if the networks did not learn.
     accuracy : Interval
         Share of images whose held-out class is the label, with its 95 % range.
@@ -104,7 +104,7 @@ class LabelCheck(Result):
     neighbours: Float[Tensor, " n"]
     position: Int[Tensor, " n"]
     files: tuple[str, ...]
-    suspects: Shown
+    suspects: ShownImages
     accuracy: Interval
     majority: float
     planted: PlantedErrors | None

@@ -179,14 +179,19 @@ def _training(training: TrainingTour) -> tuple[Section, ...]:
     return (Section(title=TRAINED, answer=answer, panels=(panel,) if epochs > 1 else ()),)
 
 
+def _ansatz(result: AnsatzTour) -> tuple[Section, ...]:
+    found = ansatz_sections(
+        result.ansatz, eigenvectors=result.eigenvectors, maps=result.maps, shown=result.shown
+    )
+    return (*found, *later_sections(result.later))
+
+
 # The type of a part's result decides how it is shown; names and order of the parts stand in `questions.tour.PARTS`.
 PAGES: dict[type[Result], PartPage] = {
     ImagesTour: PartPage(lambda result: (), _images),
     FirstLayerTour: PartPage(first_layer_answers, first_layer_sections),
     OrderTour: PartPage(order_answers, order_sections),
-    AnsatzTour: PartPage(
-        ansatz_answers, lambda result: (*ansatz_sections(result), *later_sections(result.later))
-    ),
+    AnsatzTour: PartPage(lambda result: ansatz_answers(result.ansatz), _ansatz),
     RegimeResult: PartPage(regime_answers, regime_sections),
     LearnedKernel: PartPage(kernel_answers, kernel_sections),
     IdentityTour: PartPage(identity_answers, identity_sections),
