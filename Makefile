@@ -24,6 +24,9 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Cannot create $(VENV). On Debian: apt-get install python3-venv"; exit 1; }
 	@$(PIP) install --quiet --constraint constraints.txt "torch==2.13.0"
 	@$(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
+	@printf '%s\n' '#!$(abspath $(BIN))/python' '"""The reproduction of the papers, which lives in this checkout."""' \
+	  'import sys' 'sys.path.insert(0, "$(CURDIR)")' 'from firstlight.cli.main import run' \
+	  'from reproduce.__main__ import app' 'run(app)' > $(BIN)/reproduce && chmod +x $(BIN)/reproduce
 	@touch $@
 
 HAS_BROWSER := command -v chromium >/dev/null && command -v chromedriver >/dev/null
@@ -99,8 +102,8 @@ audit: $(READY) ## Look up known vulnerabilities of all installed packages (need
 	  echo "nothing was checked."; exit 1; }
 	$(BIN)/pip-audit --local --skip-editable
 
-check-desk: $(READY) ## Run every study at desk scale and write docs/ledger (long)
-	$(BIN)/firstlight reproduce all --scale desk --record docs/ledger
+check-desk: $(READY) ## Run every study at desk scale and write reproduce/ledger (long)
+	$(BIN)/reproduce run all --scale desk --record reproduce/ledger
 
 bench: $(READY) ## Print the speed tables (long)
 	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done

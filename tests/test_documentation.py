@@ -100,7 +100,7 @@ def errata():
 def test_every_erratum_that_is_cited_has_an_entry():
     cited = {
         number: path.name
-        for path in sorted((ROOT / "src").rglob("*"))
+        for path in sorted([*(ROOT / "src").rglob("*"), *(ROOT / "reproduce").rglob("*")])
         if path.suffix in (".py", ".yaml", ".html")
         for number in re.findall(r"\bE-(\d\d)\b", path.read_text(encoding="utf-8"))
     }

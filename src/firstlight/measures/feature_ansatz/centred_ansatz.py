@@ -73,6 +73,7 @@ def centred_ansatz(
 
     Examples
     --------
+    >>> import torch
     >>> from firstlight._internal.seeds import global_seed
     >>> with global_seed("example", 0):
     ...     before, after = (nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)) for _ in range(2))
