@@ -19,6 +19,18 @@ SCALING: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 }
 """Mean and standard deviation of the pixels of each data set, by channel."""
 
+TITLES = {
+    "small": "Small CNN",
+    "resnet14": "ResNet-14",
+    "resnet20": "ResNet-20",
+    "vgg5": "VGG-5",
+    "vgg7": "VGG-7",
+    "cifar10": "CIFAR-10",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+}
+"""How pages call architectures and data sets."""
+
 LICENCES = {
     "cifar10": "CIFAR-10 states no licence; its authors ask for a citation (Krizhevsky 2009).",
     "mnist": "MNIST: CC BY-SA 3.0 (LeCun, Cortes).",

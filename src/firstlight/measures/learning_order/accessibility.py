@@ -105,6 +105,11 @@ class AccessibilityHistory(Result):
             raise InvalidInput(f"`epochs` must lie in 1 .. {self.n_epochs}; got epochs={epochs}.")
         return AccessibilityHistory(bits=self.bits[:, :epochs], n_examples=self.n_examples)
 
+    def take(self, examples: Int[Tensor, " m"]) -> "AccessibilityHistory":
+        """Some of the examples, in the order given."""
+        bits = np.packbits(self.correct[..., examples].numpy(), axis=-1)
+        return AccessibilityHistory(bits=torch.from_numpy(bits), n_examples=len(examples))
+
     def networks(self, chosen: Sequence[int] | slice) -> "AccessibilityHistory":
         """Some of the networks, as an ensemble of their own."""
         index = chosen if isinstance(chosen, slice) else torch.tensor(list(chosen), dtype=torch.int64)
