@@ -18,7 +18,7 @@ from firstlight._internal.devices import device_of
 from firstlight._internal.seeds import global_seed
 from firstlight.data import ImageData
 from firstlight.estimators import LinearizedClassifier
-from firstlight.kernels import ConvKernel, gram, kernel_agop
+from firstlight.kernels import ConvKernel, kernel_agop, kernel_gram
 from firstlight.kernels.accelerator import accelerator, uses_tensors
 from firstlight.measures import copy_or_memorise as identity
 from firstlight.measures import layers as since
@@ -184,10 +184,10 @@ def test_tensors_compute_kernels_elsewhere(second, data, readout):
     kernel = ConvKernel(depth=1, size=3, readout=readout)
     alpha = torch.rand(12, 2, generator=torch.Generator().manual_seed(1))
     options = {"kernel": kernel, "dtype": torch.float64, "engine": "tensors", "show": False}
-    expected = gram(data.x, **options), kernel_agop(data.x, alpha, data.x[:5], **options)
+    expected = kernel_gram(data.x, **options), kernel_agop(data.x, alpha, data.x[:5], **options)
     options["engine"] = "auto"
     with firstlight.computing_on("second"):
-        measured = gram(data.x, **options), kernel_agop(data.x, alpha, data.x[:5], **options)
+        measured = kernel_gram(data.x, **options), kernel_agop(data.x, alpha, data.x[:5], **options)
     assert_equal(expected, measured)
 
 

@@ -81,7 +81,19 @@ _PARAMETERS = """
 class CNTKClassifier(KernelClassifier, _FixedKernel):
     """Classification by kernel ridge regression with a convolutional kernel."""
 
-    __doc__ += _PARAMETERS
+    __doc__ += (
+        _PARAMETERS
+        + """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
+    >>> X[20:, 0, 2] += 3
+    >>> y = np.repeat(["noise", "line"], 20)
+    >>> CNTKClassifier(depth=2).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.8
+    True
+"""
+    )
 
     def fit(self, X: Any, y: Any) -> "CNTKClassifier":
         """Solve the ridge regression on one-hot targets."""

@@ -58,7 +58,7 @@ Block = tuple[int, int]
 """First row and first column."""
 
 
-def gram(
+def kernel_gram(
     x: Images,
     z: Float[Tensor, "m _c _h _w"] | None = None,
     *,
@@ -105,7 +105,7 @@ def gram(
     Examples
     --------
     >>> images = torch.rand(3, 1, 5, 5, generator=torch.Generator().manual_seed(0))
-    >>> gram(images, kernel=ConvKernel(depth=2)).shape
+    >>> kernel_gram(images, kernel=ConvKernel(depth=2)).shape
     torch.Size([3, 3])
     """
     if dtype not in (torch.float32, torch.float64):
@@ -177,7 +177,7 @@ def part_values(
     i, j = block
     first = x[i : i + part]
     second = None if z is None and i == j else (x if z is None else z)[j : j + part]
-    matrix: np.ndarray = gram(
+    matrix: np.ndarray = kernel_gram(
         first, second, kernel=kernel, metric=metric, dtype=dtype, n_jobs=1, show=False
     ).numpy()
     return matrix

@@ -95,7 +95,7 @@ class IdentityBias(Result):
         )
 
 
-def identity_bias(
+def copy_or_memorise(
     architecture: Callable[[int], nn.Module],
     training: Float[Tensor, "k c h w"],
     *,
@@ -130,7 +130,7 @@ def identity_bias(
     >>> image = torch.rand(1, 1, 6, 6, generator=torch.Generator().manual_seed(0))
     >>> convolution = lambda seed: nn.Conv2d(1, 1, 3, padding=1)
     >>> quick = Recipe(optimiser="adam", lr=0.05, loss="mse", batch_size=None, steps=500, stop_below=1e-5)
-    >>> identity_bias(convolution, image, recipe=quick, seeds=(0,)).word
+    >>> copy_or_memorise(convolution, image, recipe=quick, seeds=(0,)).word
     'identity'
     """
     if recipe.loss != "mse":

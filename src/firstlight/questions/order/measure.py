@@ -69,7 +69,7 @@ class OrderReport(Result):
         return max(self.correlations, key=lambda name: abs(self.correlations[name].pointwise.value))
 
 
-def order_report(
+def learning_order(
     history: AccessibilityHistory | Sequence[AccessibilityHistory],
     data: ImagesLike,
     *,
@@ -99,7 +99,19 @@ def order_report(
     ridge : float, default 0.1
         Of the linear classifier behind the critical component.
     seed : int, default 0
-        Of resampling.
+        Seed of the resampling.
+
+    Examples
+    --------
+    >>> from firstlight import build, load
+    >>> from firstlight.measures.learning_order import AccessibilityRecorder
+    >>> photos, network = load("photos", n=24), build("small", classes=8, width=0.25)
+    >>> recorder = AccessibilityRecorder(photos.x, photos.y)
+    >>> for _epoch in range(2):
+    ...     recorder.record(network)  # in a training: once per epoch
+    >>> report = learning_order(recorder.history(), photos, n_shown=3)
+    >>> report.scores.shape, report.earliest.index.shape
+    (torch.Size([24]), torch.Size([3]))
     """
     if isinstance(data, DataLoader) and isinstance(data.sampler, RandomSampler):
         raise InvalidInput(
