@@ -99,7 +99,7 @@ MEASURES = {
     "layer_images": lambda m, b, data: identity.layer_images(chain(m), data.x[0]),
     "size_response": lambda m, b, data: identity.size_response(chain(m), data.x, (6, 9)),
     "upper_outputs": lambda m, b, data: stages.upper_outputs(chain(m), data.x, layers=1),
-    "layer_probe": lambda m, b, data: identity.layer_probe(chain(m), data, data),
+    "layer_probe": lambda m, b, data: since.layer_probe(chain(m), data, data),
     "stationarity": lambda m, b, data: since.stationarity(m, data, weight_decay=0.01, draws=2),
     "centred_ansatz": lambda m, b, data: since.centred_ansatz(m, data.x, initial=b, show=False),
     "activations": lambda m, b, data: since.activations(m, data.x),
