@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]  # our extensions; `reproduce`, which is not installed
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]  # our directives, and the reproduction
 
 from firstlight._internal.version import __version__  # noqa: E402
 from firstlight.pages.figures.style import FONT, ROLES  # noqa: E402
