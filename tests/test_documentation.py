@@ -17,6 +17,7 @@ from firstlight._internal.registry import Registry
 from firstlight.cli.main import app
 from firstlight.networks import KINDS
 from reproduce import catalogue
+from reproduce.__main__ import app as reproduction
 from reproduce.catalogue import THEMES, claims
 from reproduce.evidence import Evidence
 from reproduce.judge import judge
@@ -170,10 +171,34 @@ def test_nothing_cites_notes_that_are_not_in_the_repository():
     assert not citing
 
 
-@pytest.mark.parametrize("command", sorted(name for name in app if not name.startswith("-")))
+COMMANDS = {
+    name: {command for command in commands if not command.startswith("-")}
+    for name, commands in (("firstlight", app), ("reproduce", reproduction))
+}
+
+
+@pytest.mark.parametrize(
+    "command", sorted(f"{name} {one}" for name, known in COMMANDS.items() for one in known)
+)
 def test_every_command_is_in_the_documentation(command):
-    pages = [page for page in PAGES if f"firstlight {command}" in page.read_text(encoding="utf-8")]
-    assert pages, f"`firstlight {command}` is not mentioned in docs/: getting-started.md has the table."
+    pages = [page for page in PAGES if command in page.read_text(encoding="utf-8")]
+    assert pages, f"`{command}` is not mentioned in docs/: getting-started.md has the table."
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name_of)
+def test_commands_that_a_page_shows_exist(page):
+    text = page.read_text(encoding="utf-8")
+    code = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    code += re.findall(
+        r"`([^`\n]+(?:\n[^`\n]+)?)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    )
+    shown = {
+        found
+        for part in code
+        for found in re.findall(r"^(firstlight|reproduce)\s([a-z]+)", part, re.MULTILINE)
+    }
+    unknown = sorted(f"{name} {command}" for name, command in shown if command not in COMMANDS[name])
+    assert not unknown, f"{name_of(page)} shows commands that do not exist: {', '.join(unknown)}."
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)

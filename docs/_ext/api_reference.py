@@ -75,7 +75,7 @@ def top_level() -> str:
         entries += [
             f"## {name}",
             _fence([".. py:currentmodule:: firstlight", "", directive, *indexed]),
-            "" if "._" in home else f"What belongs to it: {{py:obj}}`{home}.{name}`.",
+            "" if "._" in home else f"Part of {{py:mod}}`{home}`{', with its methods' if indexed else ''}.",
         ]
     opening = _fence([".. py:module:: firstlight"])
     return "\n\n".join(part for part in (opening, "\n".join(rows), *entries) if part) + "\n"

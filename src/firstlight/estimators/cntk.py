@@ -63,16 +63,16 @@ _PARAMETERS = """
     family : {'cntk', 'nngp', 'laplace', 'gaussian'}, default 'cntk'
         Kernel of an infinitely wide network, or (the latter two) a kernel on patches.
     depth, size, readout, padding, stride, bias_variance : int, str or float
-        Of the network behind the kernel, see :class:`firstlight.kernels.ConvKernel`.
+        The network behind the kernel, see :class:`firstlight.kernels.ConvKernel`.
     bandwidth : float, optional
-        Of the patch kernels. None takes the median distance between patches.
+        Bandwidth of the patch kernels. None takes the median distance between patches.
     ridge : float, default 1e-3
-        Relative to the largest entry of the training kernel.
+        Ridge, relative to the largest entry of the training kernel.
     image_shape : tuple of 3 int, optional
         Channels, height and width of a row of `X`; not needed for 4-D arrays and tensors. Without it every
         row is one pixel of many channels: the kernel of a fully connected network.
     precision : {'single', 'double'}, default 'single'
-        "single" still uses double precision where it is needed.
+        Precision of the kernel matrix; "single" still uses double precision where it is needed.
     n_jobs : int, optional
         Number of threads.
 """

@@ -141,7 +141,7 @@ _PARAMETERS = """
     refit : bool, default True
         Solve again with the chosen metric and ridge on all training images.
     random_state : int, default 0
-        Seed of the split and of the choice of `agop_images`.
+        Seed for the split and for the choice of `agop_images`.
     verbose : bool, default False
         Print every round, and show progress bars on a terminal.
 """
@@ -236,7 +236,7 @@ class DeepConvRFMClassifier(_RFMClassifier):
     layers : int, optional
         Maximum number of feature layers. None takes `depth - 1`, so that the last kernel has one layer.
     activation : {'relu', 'none'}, default 'relu'
-        Applied between feature layers.
+        Non-linearity between feature layers.
 """
         + _ATTRIBUTES
         + """    layers_, filters_

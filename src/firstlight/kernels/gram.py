@@ -77,7 +77,7 @@ def kernel_gram(
     x, z : Tensor of shape (n, c, h, w) or Tensor of shape (m, _c, _h, _w)
         Images ``n c h w``; without `z` the matrix is symmetric and only one triangle is computed.
     kernel : Kernel
-        Which one.
+        Which kernel, see :class:`firstlight.kernels.ConvKernel` and :class:`firstlight.kernels.PatchKernel`.
     metric : Tensor of shape (d, d), optional
         M, positive semidefinite, on the patches of the first layer in the order (channel, row, column);
         the identity by default. Applied as :math:`M^{1/2}` to the patches.

@@ -111,18 +111,18 @@ def copy_or_memorise(
     Parameters
     ----------
     architecture : callable
-        Builds the network with the weights of a seed.
+        Function of a seed that builds the network with the weights of that seed.
     training : Tensor of shape (k, c, h, w)
         One or a few images, normalised as you will use them.
     unseen : Tensor of shape (n, c, h, w), optional
         Other images; by default drawn patterns, stretched to the range of `training`. Constant patterns
         are left out.
     recipe : Recipe, default DEFAULT_RECIPE
-        Must use the loss "mse"; its seed is replaced by each of `seeds`.
+        How to train. The loss must be "mse"; the seed is replaced by each of `seeds`.
     seeds : sequence of int, default (0, 1, 2)
-        One training each.
+        Seeds of the trainings, one training each.
     n_jobs : int, optional
-        Trainings side by side.
+        Number of trainings that run at the same time.
 
     Examples
     --------
