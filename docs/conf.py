@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "_ext"))
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]  # our directives, and the reproduction
 
 from firstlight._internal.version import __version__  # noqa: E402
 from firstlight.pages.figures.style import FONT, ROLES  # noqa: E402
@@ -19,7 +19,8 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinx.ext.napoleon",
-    "ledger",  # this and the next two are ours, in _ext/
+    "ledger",  # this and the next three are ours, in _ext/
+    "study_figure",
     "mathml",
     "api_reference",
 ]

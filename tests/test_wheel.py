@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from firstlight._internal.version import __version__
 from limits import COMMAND
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,7 +99,7 @@ def test_the_installed_command_starts_from_the_wheel(environment, tmp_path):
     )
     assert Path(where.stdout.strip()).is_relative_to(environment), where.stdout + where.stderr
     version = run([command, "--version"], cwd=tmp_path)
-    assert version.stdout.strip().endswith("0.1.0"), version.stdout + version.stderr
+    assert version.stdout.strip().endswith(__version__), version.stdout + version.stderr
 
 
 def test_a_tour_starts_from_the_wheel(environment, tmp_path):

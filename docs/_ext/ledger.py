@@ -1,4 +1,4 @@
-"""Tables of verdicts, read from docs/ledger when the documentation is built: no number is copied by hand.
+"""Tables of verdicts, read from reproduce/ledger when the documentation is built: no number is copied by hand.
 
 ``{ledger} theme`` lists the claims of a theme, with ``:topics:`` (of claims.yaml) only some of them;
 ``{readings} theme`` says what their verdicts come to, topic by topic;
@@ -10,17 +10,17 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from firstlight.claims import THEMES, Claim, Entry, select
-from firstlight.claims.ledger import SUMMARIES, counts, entry_not_run, figure_file, read_entries, versions
-from firstlight.claims.readings import readings
-from firstlight.claims.scales import contradiction
-from firstlight.pages.ledger import estimate_text
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-SHOWN = ("desk", "night")
-"""Scales whose numbers stand side by side."""
+from reproduce.catalogue import THEMES, Claim, select
+from reproduce.entries import SUMMARIES, Entry, counts, figure_file, read_entries, versions
+from reproduce.pages import SHOWN, contradiction, estimate_text, readings
+from reproduce.run import entry_not_run
+
+RECORDED = Path(__file__).parents[2] / "reproduce" / "ledger"
+"""Where verdicts are recorded."""
 
 NULL_WORDS = {
     "beyond": "beyond its null",
@@ -142,11 +142,10 @@ def _with_literals(sentence: str) -> list[nodes.Node]:
 
 
 def _folder(directive: SphinxDirective) -> Path:
-    folder = Path(directive.env.srcdir) / "ledger"
     for theme in THEMES:
         for scale in SHOWN:
-            directive.env.note_dependency(str(folder / scale / f"{theme}.json"))
-    return folder
+            directive.env.note_dependency(str(RECORDED / scale / f"{theme}.json"))
+    return RECORDED
 
 
 def _claim(claim: Claim) -> list[nodes.Node]:

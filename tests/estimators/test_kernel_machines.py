@@ -23,7 +23,7 @@ from firstlight.estimators import (
     ConvRFMRegressor,
     DeepConvRFMClassifier,
 )
-from firstlight.kernels import ConvKernel, gram
+from firstlight.kernels import ConvKernel, kernel_gram
 
 ALL = [
     CNTKClassifier(),
@@ -76,7 +76,7 @@ def test_a_cntk_classifier_is_kernel_ridge_regression_on_its_gram_matrix():
     unseen, _ = bars(10, "test")
     ours = CNTKClassifier(depth=2, ridge=1e-2, precision="double").fit(x, y)
     kernel = ConvKernel(depth=2)
-    inner, outer = (gram(a, x, kernel=kernel, dtype=torch.float64) for a in (x, unseen))
+    inner, outer = (kernel_gram(a, x, kernel=kernel, dtype=torch.float64) for a in (x, unseen))
     theirs = KernelRidge(alpha=1e-2, kernel="precomputed").fit(inner / inner.max(), np.eye(2)[y])
     expected = theirs.predict(outer / inner.max())
     assert np.allclose(ours.decision_function(unseen), expected[:, 1] - expected[:, 0], atol=1e-10)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.kernels import ConvKernel, PatchKernel, gram, gram_in_parts
+from firstlight.kernels import ConvKernel, PatchKernel, gram_in_parts, kernel_gram
 
 
 def images(n: int, seed: int = 0) -> torch.Tensor:
@@ -19,7 +19,7 @@ def test_parts_of_whole_tiles_give_the_same_bits(kernel, tmp_path):
     d = 18
     metric = torch.diag(torch.linspace(0.1, 1, d, dtype=torch.float64))
     for second in (None, z):
-        whole = gram(x, second, kernel=kernel, metric=metric, n_jobs=1)
+        whole = kernel_gram(x, second, kernel=kernel, metric=metric, n_jobs=1)
         folder = tmp_path / str(second is None)
         parts = gram_in_parts(x, second, kernel=kernel, metric=metric, folder=folder, part=64, n_jobs=1)
         assert torch.equal(parts, whole)
@@ -34,7 +34,7 @@ def test_a_stopped_matrix_goes_on_with_the_parts_that_are_missing(tmp_path, monk
     again = gram_in_parts(x, kernel=kernel, folder=tmp_path, part=8, n_jobs=1)
     changed = {p.name for p in tmp_path.iterdir() if kept[p.name] != p.stat().st_mtime_ns}
     assert changed == {"part-0-8.safetensors"}
-    assert torch.allclose(again, gram(x, kernel=kernel), rtol=1e-6)
+    assert torch.allclose(again, kernel_gram(x, kernel=kernel), rtol=1e-6)
 
 
 def test_processes_and_one_process_give_the_same_bits(tmp_path):

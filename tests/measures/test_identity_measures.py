@@ -13,6 +13,7 @@ from firstlight.maths import sobel_magnitude
 from firstlight.measures import copy_or_memorise as measures
 from firstlight.measures.copy_or_memorise import layer_chain
 from firstlight.measures.copy_or_memorise.layer_images import output_variation, resized, top_singular_image
+from firstlight.measures.layers import averaging_votes, class_sums, layer_probe
 from reference import identity as naive
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
@@ -106,7 +107,7 @@ def test_an_edge_filter_follows_edges_and_the_identity_does_not():
 def test_averaging_votes_equal_voting_by_every_example(n, m, d, k, s):
     train, test = draw(n, d, seed=s), draw(m, d, seed=s + 1)
     labels = torch.randint(k, (n,), generator=torch.Generator().manual_seed(s))
-    votes = measures.averaging_votes(test, measures.class_sums(train, labels, n_classes=k))
+    votes = averaging_votes(test, class_sums(train, labels, n_classes=k))
     expected = torch.tensor(naive.voting_table(test, train, labels.tolist(), k), dtype=torch.float64)
     assert torch.allclose(votes, expected, atol=1e-10)
 
@@ -116,8 +117,8 @@ def test_layer_probe_of_the_identity_has_one_error_everywhere_and_batches_do_not
     x = draw(40, 1, 5, 5).float() + nn.functional.one_hot(y, 25).reshape(40, 1, 5, 5)
     data = ImageData(x, y, ("a", "b", "c", "d"))
     model = models.identity_cnn(1, depth=3)
-    whole = measures.layer_probe(model, data, data)
-    parts = measures.layer_probe(model, data, data, batch_size=7)
+    whole = layer_probe(model, data, data)
+    parts = layer_probe(model, data, data, batch_size=7)
     assert torch.equal(whole.errors, parts.errors)
     assert whole.errors[0] == whole.errors[-1]
     assert len(whole.errors) == 4

@@ -14,7 +14,7 @@ from firstlight.data.catalogue import load
 from firstlight.data.images import ImageData
 from firstlight.data.interventions.normalisation import ChannelNormalisation
 from firstlight.kernels.gradients import kernel_agop
-from firstlight.kernels.gram import gram
+from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import ConvKernel, Kernel
 from firstlight.kernels.rfm import RIDGES, random_filters
 from firstlight.kernels.ridge import RidgePath
@@ -156,7 +156,7 @@ class Stage(Result):
     def test_accuracy(self, one: FittedRound) -> float:
         """Share of the test images that a round classifies correctly."""
         train, test = self.splits.train, self.splits.test
-        outputs = gram(test.x, train.x, kernel=self.kernel, metric=one.metric, show=False) @ one.alpha
+        outputs = kernel_gram(test.x, train.x, kernel=self.kernel, metric=one.metric, show=False) @ one.alpha
         return float((outputs.argmax(1) == test.y).double().mean())
 
     def rotated(self, *, seed: int) -> FittedRound:
@@ -183,8 +183,8 @@ def stages_of(splits: Splits, plan: ConvRFM, *, depth: int, seed: int) -> list[S
 def fitted_round(splits: Splits, kernel: Kernel, metric: Float[Tensor, "d d"]) -> FittedRound:
     """Kernel ridge regression with one metric; the ridge of lowest validation squared error is kept."""
     train, valid = splits.train, splits.valid
-    inner = gram(train.x, kernel=kernel, metric=metric, show=False)
-    outer = gram(valid.x, train.x, kernel=kernel, metric=metric, show=False)
+    inner = kernel_gram(train.x, kernel=kernel, metric=metric, show=False)
+    outer = kernel_gram(valid.x, train.x, kernel=kernel, metric=metric, show=False)
     top = float(inner.max())
     path = RidgePath.of(inner / top, F.one_hot(train.y, train.n_classes).double())
     truth = F.one_hot(valid.y, train.n_classes).double()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
 from firstlight.kernels.gradients import kernel_agop
-from firstlight.kernels.gram import gram
+from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import ConvKernel, PatchKernel
 from firstlight.maths.patches import PatchGeometry, extract_patches
 from firstlight.maths.psd import psd_sqrt
@@ -67,7 +67,7 @@ def _one_layer(x: Tensor, z: Tensor) -> float:
     t = torch.einsum("ipd,jpd->ijp", a, b)
     angle = (t / norms).acos()
     closed = ((t * (math.pi - angle) + (norms**2 - t**2).sqrt()) / math.pi).mean(2)
-    general = gram(x, z, kernel=ConvKernel(depth=1, kind="nngp"), dtype=torch.float64, show=False)
+    general = kernel_gram(x, z, kernel=ConvKernel(depth=1, kind="nngp"), dtype=torch.float64, show=False)
     return float((general - closed).abs().max() / closed.abs().max())
 
 
@@ -89,7 +89,7 @@ def _gradient_error(
         nudge = torch.zeros(d, dtype=torch.float64)
         nudge[k] = step
         up, down = (
-            gram(
+            kernel_gram(
                 a,
                 b + sign * nudge.reshape(b.shape),
                 kernel=kernel,
@@ -116,6 +116,8 @@ def _expansion(x: Tensor, z: Tensor, generator: torch.Generator) -> float:
         grid = patches.reshape(n, h - 2, w - 2, c, 3, 3)
         return grid.permute(0, 3, 1, 4, 2, 5).reshape(n, c, 3 * (h - 2), 3 * (w - 2))
 
-    plain = gram(tiles(x), tiles(z), kernel=ConvKernel(depth=2, stride=3), dtype=torch.float64, show=False)
-    learned = gram(x, z, kernel=ConvKernel(depth=2), metric=metric, dtype=torch.float64, show=False)
+    plain = kernel_gram(
+        tiles(x), tiles(z), kernel=ConvKernel(depth=2, stride=3), dtype=torch.float64, show=False
+    )
+    learned = kernel_gram(x, z, kernel=ConvKernel(depth=2), metric=metric, dtype=torch.float64, show=False)
     return float((plain - learned).abs().max())

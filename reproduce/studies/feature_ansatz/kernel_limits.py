@@ -9,7 +9,7 @@ from torch import Tensor
 
 from firstlight._internal.executor import report_fraction
 from firstlight._internal.seeds import generator_from
-from firstlight.kernels.gram import gram
+from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import ConvKernel
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
@@ -49,7 +49,7 @@ class KernelLimits(Study):
         ):
             for kind in ("ntk", "nngp"):
                 kernel = ConvKernel(depth=2, readout=readout, kind=kind)
-                limit = gram(pair[:1], pair[1:], kernel=kernel, dtype=torch.float64, show=False)
+                limit = kernel_gram(pair[:1], pair[1:], kernel=kernel, dtype=torch.float64, show=False)
                 measured[f"{name} {kind.upper()}"] = float(limit)
             measured[f"{name} networks"] = float(draws.mean())
             measured[f"standard error of {name} networks"] = float(draws.std() / len(draws) ** 0.5)

@@ -37,5 +37,7 @@ def lazy_exports(package: str) -> None:
         return property(value, lambda _, submodule: None)
 
     # properties of the class come before attributes of the module
-    names = {name: exported(home, original) for name, (home, original) in homes.items()}
-    module.__class__ = type("LazyPackage", (ModuleType,), {**names, "__dir__": lambda self: sorted(homes)})
+    names: dict[str, Any] = {name: exported(home, original) for name, (home, original) in homes.items()}
+    module.__class__ = type(
+        "LazyPackage", (ModuleType,), {**names, "__dir__": lambda self: sorted({*homes, *module.__all__})}
+    )

@@ -141,7 +141,7 @@ _PARAMETERS = """
     refit : bool, default True
         Solve again with the chosen metric and ridge on all training images.
     random_state : int, default 0
-        Seed of the split and of the choice of `agop_images`.
+        Seed for the split and for the choice of `agop_images`.
     verbose : bool, default False
         Print every round, and show progress bars on a terminal.
 """
@@ -171,7 +171,21 @@ class _RFMClassifier(KernelClassifier, _LearnedKernel):
 class ConvRFMClassifier(_RFMClassifier):
     """Classification with a convolutional kernel whose metric on patches is learned."""
 
-    __doc__ += _PARAMETERS + _ATTRIBUTES
+    __doc__ += (
+        _PARAMETERS
+        + _ATTRIBUTES
+        + """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
+    >>> X[20:, 0, 2] += 3
+    >>> y = np.repeat(["noise", "line"], 20)
+    >>> machine = ConvRFMClassifier(depth=2, rounds=1).fit(X[::2], y[::2])
+    >>> machine.score(X[1::2], y[1::2]) > 0.8, machine.metric_.shape
+    (True, torch.Size([9, 9]))
+"""
+    )
 
     def fit(
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
@@ -186,7 +200,19 @@ class ConvRFMClassifier(_RFMClassifier):
 class ConvRFMRegressor(KernelRegressor, _LearnedKernel):
     """Regression with a convolutional kernel whose metric on patches is learned."""
 
-    __doc__ += _PARAMETERS + _ATTRIBUTES
+    __doc__ += (
+        _PARAMETERS
+        + _ATTRIBUTES
+        + """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))
+    >>> y = X[:, 0, 2].mean(1)  # the mean of one row
+    >>> ConvRFMRegressor(depth=2, rounds=1).fit(X[::2], y[::2]).predict(X[1::2]).shape
+    (20,)
+"""
+    )
 
     def fit(self, X: Any, y: Any, *, listen: Callable[[Round], None] | None = None) -> "ConvRFMRegressor":
         """Alternate ridge regression and gradient outer products; keep the best round."""
@@ -210,11 +236,21 @@ class DeepConvRFMClassifier(_RFMClassifier):
     layers : int, optional
         Maximum number of feature layers. None takes `depth - 1`, so that the last kernel has one layer.
     activation : {'relu', 'none'}, default 'relu'
-        Applied between feature layers.
+        Non-linearity between feature layers.
 """
         + _ATTRIBUTES
         + """    layers_, filters_
         The :class:`firstlight.kernels.Rounds` of every depth, and the filters of every feature layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
+    >>> X[20:, 0, 2] += 3
+    >>> y = np.repeat(["noise", "line"], 20)
+    >>> machine = DeepConvRFMClassifier(depth=2, rounds=1, filters=4).fit(X[::2], y[::2])
+    >>> machine.score(X[1::2], y[1::2]) > 0.8
+    True
 """
     )
 

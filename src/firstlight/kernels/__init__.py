@@ -6,7 +6,7 @@ from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from firstlight.kernels.gradients import kernel_agop
-    from firstlight.kernels.gram import gram
+    from firstlight.kernels.gram import kernel_gram
     from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
     from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
     from firstlight.kernels.resumable_gram import gram_in_parts
@@ -31,10 +31,10 @@ __all__ = [
     "Rounds",
     "TiledGram",
     "conjugate_gradients",
-    "gram",
     "gram_in_parts",
     "kernel_agop",
     "kernel_from",
+    "kernel_gram",
     "learn_metric",
     "median_bandwidth",
     "random_filters",

@@ -12,7 +12,7 @@ from torch import Tensor
 from firstlight._internal.environment import free_memory
 from firstlight._internal.progress import progress
 from firstlight._internal.shapes import Images
-from firstlight.kernels.gram import BAND, gram
+from firstlight.kernels.gram import BAND, kernel_gram
 from firstlight.kernels.kernel import Kernel
 from firstlight.kernels.ridge import CholeskyPath, RidgePath, conjugate_gradients, solve_ridge
 
@@ -44,7 +44,7 @@ def scaled_gram(
     if not fits_in_memory(n, copies=1.5):
         with tempfile.TemporaryFile() as file:
             out = np.memmap(file, dtype=np.float64, mode="w+", shape=(n, n))
-    inner = gram(x, kernel=kernel, metric=metric, dtype=dtype, out=out, n_jobs=n_jobs, show=show)
+    inner = kernel_gram(x, kernel=kernel, metric=metric, dtype=dtype, out=out, n_jobs=n_jobs, show=show)
     top = float(torch.stack([inner[i : i + BAND].max() for i in range(0, n, BAND)]).max()) or 1.0
     for start in range(0, n, BAND):
         inner[start : start + BAND] /= top

@@ -35,7 +35,7 @@ def gram_in_parts(
     n_jobs: int | None = None,
     show: bool | None = None,
 ) -> Float[Tensor, "n m"]:
-    """Kernel matrix as :func:`firstlight.kernels.gram` gives it, every finished part kept in `folder`.
+    """Kernel matrix as :func:`firstlight.kernels.kernel_gram` gives it, every finished part kept in `folder`.
 
     A second call with the same arguments goes on where the first was stopped. GramFiles are tasks of
     :func:`firstlight._internal.executor.map_tasks`: inside :func:`firstlight._internal.executor.on_cluster` they run on
@@ -44,7 +44,7 @@ def gram_in_parts(
     Parameters
     ----------
     x, z, kernel, metric, dtype, out, show
-        As for :func:`firstlight.kernels.gram`.
+        As for :func:`firstlight.kernels.kernel_gram`.
     folder : Path
         Where the parts lie; one folder for one matrix.
     part : int, default 2 * BAND

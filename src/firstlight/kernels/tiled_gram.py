@@ -85,7 +85,7 @@ class TiledGram:
         Parameters
         ----------
         x, kernel, metric, dtype, show
-            As for :func:`firstlight.kernels.gram`.
+            As for :func:`firstlight.kernels.kernel_gram`.
         folder : Path
             One folder for one matrix; a second call with the same arguments goes on where the first was stopped.
         side : int, default 2 * BAND

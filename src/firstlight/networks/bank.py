@@ -180,6 +180,12 @@ def load_network(name: str) -> Network:
     -------
     Network
         Model, initial model, moments of its training, card. Weights are read when first asked for.
+
+    Examples
+    --------
+    >>> network = load_network("resnet20-cifar10-0")  # doctest: +SKIP
+    >>> network.accuracy, network.moments[-1]  # doctest: +SKIP
+    >>> network.at(network.moments[0])  # the weights early in training  # doctest: +SKIP
     """
     name = name.removeprefix(PREFIX)
     for folder in bank_folders():

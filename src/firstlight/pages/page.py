@@ -182,7 +182,30 @@ def render_with(
 
 
 def write_page(page: Page, path: str | Path, *, static: bool = False) -> Path:
-    """Write the page, whole or not at all."""
+    """Write a page as one HTML file that loads nothing from elsewhere, whole or not at all.
+
+    Parameters
+    ----------
+    page : Page
+        What a question wrote, such as :func:`firstlight.questions.inspect.page.inspection_page`, or your own.
+    path : str or Path
+        File to write.
+    static : bool, default False
+        Leave out all scripts; figures are then SVG.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> section = Section(title="Do they agree?", answer="In 31 of 32 filters.")
+    >>> page = Page(title="Two networks", lead=("Trained from different seeds.",), sections=(section,))
+    >>> write_page(page, f"{mkdtemp()}/two.html").name
+    'two.html'
+    """
     return write_html(render(page, static=static), Path(path))
 
 

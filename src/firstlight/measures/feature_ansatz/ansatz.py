@@ -148,6 +148,15 @@ def ansatz(
     References
     ----------
     .. [1] CNFA, section 2.1. The paper shows no null, and names its pairs only in the text.
+
+    Examples
+    --------
+    >>> from firstlight import build, load
+    >>> rows = ansatz(build("small", classes=8, width=0.25), load("photos", n=8), draws=2).rows
+    >>> rows[0].layer, rows[0].pearson > 0.5  # high before any training: look at the null
+    ('0', True)
+    >>> rows[0].null_pearson.shape
+    torch.Size([2])
     """
     data = image_batches(data)
     if not isinstance(data, ImageData | Tensor) and initial is not None:

@@ -115,9 +115,18 @@ def explain_profile(
     subtract : torch.nn.Module or Tensor, optional
         The initial network, to explain the accumulated update instead of the weights.
     n_images : int, default N_IMAGES
-        At most so many images.
+        Maximum number of images.
     seed : int, default 0
-        Of the random filters that serve as null.
+        Seed of the random filters that serve as null.
+
+    Examples
+    --------
+    >>> from firstlight import build, load
+    >>> explanation = explain_profile(build("small", classes=8, width=0.25), load("photos", n=32))
+    >>> explanation.bias_curve.shape  # one number for each component of 3 x 3 colour patches
+    torch.Size([27])
+    >>> explanation.bias_share < 0.5  # an untrained layer is not what training would make of it
+    True
     """
     if len(data) > n_images:
         data = data.sample(n_images, seed=seed)

@@ -195,9 +195,9 @@ def inspect(
     fast : bool, default False
         Take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : int, default 0
-        Of the choice of images, of the fresh initialisation and of the nulls.
+        Seed for the choice of images, the fresh initialisation and the nulls.
     name : str, optional
-        Of the model in the report.
+        Name of the model in the report.
     show : bool, optional
         Force the progress bars on or off.
 

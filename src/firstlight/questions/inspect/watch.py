@@ -70,7 +70,7 @@ def watch(
     output_part : int, str or callable, optional
         Part of the output to use if the model returns a tuple, a dictionary or an object.
     prefix : str, default 'firstlight/'
-        What the names of the numbers begin with.
+        Beginning of the names of the numbers.
 
     Examples
     --------

@@ -86,6 +86,14 @@ def check_labels(
     -------
     LabelCheck
         Without suspects if the networks did not learn more than the largest class.
+
+    Examples
+    --------
+    >>> from firstlight import load
+    >>> photos = load("photos", n=80)
+    >>> check = check_labels(photos, epochs=1, top=5, n_jobs=1, show=False)
+    >>> check.suspicion.shape, check.planted.n  # errors planted to see how many are found
+    (torch.Size([80]), 10)
     """
     start = time.perf_counter()
     images = labelled_images(data)

@@ -1,4 +1,4 @@
-"""What a user learns from the order in which his examples were learned."""
+"""What the order of learning tells about the examples: early, late, and probably mislabelled ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class OrderReport(Result):
     scores : Tensor of shape (n,)
         Accessibility of every example over all networks.
     accuracy : Tensor of shape (nets, epochs)
-        Of every network and epoch.
+        Training accuracy of every network after every epoch.
     constancy : Constancy or None
         Agreement of two ensembles, with the fastest share chosen by a third; None if there are too few
         networks to tell.
@@ -69,7 +69,7 @@ class OrderReport(Result):
         return max(self.correlations, key=lambda name: abs(self.correlations[name].pointwise.value))
 
 
-def order_report(
+def learning_order(
     history: AccessibilityHistory | Sequence[AccessibilityHistory],
     data: ImagesLike,
     *,
@@ -84,22 +84,34 @@ def order_report(
     Parameters
     ----------
     history : AccessibilityHistory or sequence of AccessibilityHistory
-        Of one ensemble, which is cut in three if it is large enough, or of several.
+        Record of one ensemble, which is cut in three if it is large enough, or of several.
     data : ImageData, Dataset, DataLoader, folder and others
         The examples that were followed, in their order, with the labels that were trained on; in any form that
         :func:`firstlight.data.as_images` takes.
     features : Features, optional
-        Of one trained network or of each, such as
-        :func:`~firstlight.measures.learning_order.penultimate_features`; adds the discriminability in that
-        layer of the first, and finds more of the wrong labels.
+        Features of one trained network or of each, such as
+        :func:`~firstlight.measures.learning_order.penultimate_features`. They add the discriminability in that
+        layer of the first network, and more of the wrong labels are found.
     n_shown : int, default 24
-        Images of each kind.
+        Number of images of each kind.
     k : int, default 10
-        Neighbours of the discriminability.
+        Number of neighbours that the discriminability looks at.
     ridge : float, default 0.1
-        Of the linear classifier behind the critical component.
+        Ridge of the linear classifier behind the critical component.
     seed : int, default 0
-        Of resampling.
+        Seed of the resampling.
+
+    Examples
+    --------
+    >>> from firstlight import build, load
+    >>> from firstlight.measures.learning_order import AccessibilityRecorder
+    >>> photos, network = load("photos", n=24), build("small", classes=8, width=0.25)
+    >>> recorder = AccessibilityRecorder(photos.x, photos.y)
+    >>> for _epoch in range(2):
+    ...     recorder.record(network)  # in a training: once per epoch
+    >>> report = learning_order(recorder.history(), photos, n_shown=3)
+    >>> report.scores.shape, report.earliest.index.shape
+    (torch.Size([24]), torch.Size([3]))
     """
     if isinstance(data, DataLoader) and isinstance(data.sampler, RandomSampler):
         raise InvalidInput(

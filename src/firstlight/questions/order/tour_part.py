@@ -25,7 +25,7 @@ from firstlight.measures.learning_order.accessibility import (
 )
 from firstlight.measures.learning_order.discriminability import penultimate_features
 from firstlight.models.spec import ModelSpec
-from firstlight.questions.order.measure import OrderReport, order_report
+from firstlight.questions.order.measure import OrderReport, learning_order
 from firstlight.training.ensemble import train_ensemble
 from firstlight.training.recipe import Recipe
 
@@ -105,7 +105,7 @@ def run_order_tour(
     )
     history = history_of([net.records[0] for net in trained])
     features = [penultimate_features(net.into(spec(net.seed)), small.x) for net in trained]
-    report = order_report(history, chosen, features=features, n_shown=min(24, len(chosen)), seed=seed)
+    report = learning_order(history, chosen, features=features, n_shown=min(24, len(chosen)), seed=seed)
     return OrderTour(
         report=dataclasses.replace(
             report,

@@ -177,14 +177,14 @@ def regime(
     test : ImageData, optional
         Held-out images; by default those of `data` that the linearisation was not fitted to.
     n_kernel : int, default N_KERNEL
-        Images of the tangent kernels.
+        Number of images of the tangent kernels.
     n_fit : int, optional
         Images for the exact solve, by default 3000 over the number of classes; 0 leaves it out. The
         network may have seen more: the gap then counts that too.
     with_ansatz : bool, default True
         Measure the feature ansatz too.
     seed : int, default 0
-        Of the choice of images, of the random step and of the independent initialisation.
+        Seed for the choice of images, the random step and the independent initialisation.
     show : bool, optional
         Force the progress bars on or off.
 
