@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from firstlight.data.images import ImageData
 from firstlight.maths.correlation import null_spread, pearson
 from firstlight.maths.filter_similarity import FiltersInSingularBasis, Undefined, rotated
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, TRAINED, ansatz_from
-from firstlight.measures.feature_ansatz.filter_faults import filter_faults
+from firstlight.measures.feature_ansatz.filter_faults import FilterFaults
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
@@ -29,6 +29,7 @@ from firstlight.models.kinds import as_network
 from firstlight.questions.inspect.measure import (
     accuracy_on,
     chosen_images,
+    faults_of,
     precision_words,
     profile_or_none,
     regime_or_reason,
@@ -62,7 +63,7 @@ class ComparedLayer(Result):
     n_filters : int
         Number of filters.
     dead : tuple of int
-        Filters that no output notices on these images.
+        Filters that respond to no image.
     change : LayerChange or None
         Distance from :math:`W_0`; None where there is none.
     """
@@ -113,6 +114,8 @@ class ComparedModel(Result):
         Why there is none, in words.
     precision : str
         How the precision of these numbers differs from that of the model, in words; empty if it does not.
+    n_forward : int
+        Images behind the dead filters.
     """
 
     name: str
@@ -124,6 +127,7 @@ class ComparedModel(Result):
     regime: RegimeResult | None
     no_regime: str
     precision: str = ""
+    n_forward: int = 0
 
     @property
     def hidden(self) -> tuple[ComparedLayer, ...]:
@@ -279,8 +283,9 @@ def compare(
     begun = time.perf_counter()
     if len(models) + (initial is not None) < 2:
         raise InvalidInput(f"`models` must hold at least 2 models to compare; got {len(models)}.")
-    images = chosen_images(tensor_or_images(data), n_images, True, seed)
-    look = _Look(images, output_part, output_sum, with_regime, seed)
+    whole = tensor_or_images(data)
+    images = chosen_images(whole, n_images, True, seed)
+    look = _Look(whole, images, output_part, output_sum, with_regime, seed)
     reference = None if initial is None else look.reference(as_network(initial))
     compared: list[ComparedModel] = []
     left_out: dict[str, str] = {}
@@ -327,6 +332,7 @@ class _Look:
 
     def __init__(
         self,
+        whole: ImageData | Tensor,
         images: ImageData | Tensor,
         output_part: OutputName,
         output_sum: str,
@@ -335,7 +341,7 @@ class _Look:
     ) -> None:
         self.images, self.output_part, self.output_sum = images, output_part, output_sum
         self.with_regime, self.seed = with_regime, seed
-        self.x = images.x if isinstance(images, ImageData) else images
+        self.whole, self.x = (one.x if isinstance(one, ImageData) else one for one in (whole, images))
 
     def gradients(self, model: nn.Module) -> PatchGradients:
         """Gradient outer products of all layers."""
@@ -355,38 +361,41 @@ class _Look:
         """Everything about one model."""
         parameter = next(model.parameters())
         regime, no_regime = self._regime(model, reference)
+        faults = faults_of(model, agops, self.whole, self.seed)
         return ComparedModel(
             name=name,
             n_parameters=sum(p.numel() for p in model.parameters()),
             accuracy=accuracy_on(model, self.images, agops.n_outputs, self.output_part),
-            layers=tuple(self._layers(agops, reference.filters)),
+            layers=tuple(self._layers(agops, faults, reference.filters)),
+            n_forward=faults[0].n_images,
             unmeasured=dict(agops.skipped),
             profile=profile_or_none(model, self.x.to(parameter.device, parameter.dtype), self.seed),
             regime=regime,
             no_regime=no_regime,
         )
 
-    def _layers(self, agops: PatchGradients, initial: Mapping[str, Tensor]) -> Iterator[ComparedLayer]:
+    def _layers(
+        self, agops: PatchGradients, faults: Sequence[FilterFaults], initial: Mapping[str, Tensor]
+    ) -> Iterator[ComparedLayer]:
         rows = {row.layer: row for row in ansatz_from(agops, seed=self.seed).pair(TRAINED)}
-        for layer in agops.layers:
+        for layer, fault in zip(agops.layers, faults, strict=True):
             row, before = rows.get(layer.name), initial.get(layer.name)
             if before is not None and before.shape != layer.filters.shape:
                 before = None
             centred, centred_null = (
                 (math.nan, NOTHING) if before is None else _centred(layer, before, self.seed)
             )
-            faults = filter_faults(layer.filters, layer.sensitivity)
             yield ComparedLayer(
                 name=layer.name,
                 kind=layer.kind,
-                shape=(faults.n_filters, *layer.shape),
+                shape=(fault.n_filters, *layer.shape),
                 is_output=layer.is_output,
                 ansatz=math.nan if row is None else row.pearson,
                 ansatz_null=NOTHING if row is None else row.null_pearson,
                 centred=centred,
                 centred_null=centred_null,
-                n_filters=faults.n_filters,
-                dead=faults.dead,
+                n_filters=fault.n_filters,
+                dead=fault.dead,
                 change=_change(layer, before),
             )
 

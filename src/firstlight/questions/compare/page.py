@@ -6,10 +6,12 @@ from typing import TypeVar
 
 import torch
 
+from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.compare.measure import ComparedModel, Comparison
+from firstlight.questions.inspect.page import silence
 from firstlight.questions.inspect.page_ansatz import count
 
 PROFILE, ANSATZ = "Does the first layer look at something else?", "Do the filters follow the gradients?"
@@ -224,9 +226,7 @@ def _dead(comparison: Comparison) -> Section:
         if layer.dead
     ]
     if not layers:
-        return Section(
-            title=DEAD, answer="No. Every filter of every model changes an output on some of the images."
-        )
+        return Section(title=DEAD, answer="No. Every filter of every model responds to some of the images.")
     counts = ", ".join(
         f"{model.n_dead} in {model.name}" for _, model in _spread(list(enumerate(comparison.models)), 4)
     )
@@ -257,18 +257,21 @@ def _dead(comparison: Comparison) -> Section:
         panels=(
             Panel(
                 figure=figure.with_columns({"dead filters": [model.n_dead for model in comparison.models]}),
-                shows="Filters that change no output on any of the images. With more images some may turn out alive; "
-                "a trained filter should not be here, so the null is 0.",
+                shows="Filters that respond to none of the images. A trained filter should not be here, so the null "
+                "is 0.",
             ),
         ),
     )
 
 
 def _advice(comparison: Comparison) -> str:
+    n_images = max(model.n_forward for model in comparison.models if model.n_dead)
+    if n_images < ENOUGH_IMAGES:
+        return silence(n_images)
     first, last = comparison.models[0].n_dead, comparison.models[-1].n_dead
     if last > first and comparison.is_one_architecture:
-        return "More died during training: try a lower learning rate or a warm-up."
-    return "They can be pruned without a change on these images."
+        return f"{silence(n_images)} More died during training: try a lower learning rate or a warm-up."
+    return f"{silence(n_images)} They can be pruned."
 
 
 def _dead_share(model: ComparedModel) -> float:

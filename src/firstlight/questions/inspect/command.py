@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from firstlight.questions.inspect.measure import Inspection
 
 FLAGS = MODEL_FLAGS
-MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
+MOST_IMAGES = 1000  # as many as `firstlight.inspect` passes through the network: no more need to be decoded
 
 
 def inspect(
@@ -81,7 +81,8 @@ def inspect(
     split
         Images to use: train or test. By default test, or all images if there are no splits.
     n
-        Number of images; by default 512, or 32 if they are large.
+        Number of images for gradients; by default 512, or 32 if they are large. Dead filters and the accuracy always
+        take 1,000.
     fast
         Use fewer images and accept wider error bars.
     classes
@@ -115,7 +116,7 @@ def inspect(
     page_file(output)
     _demand_conditions(fail_on or [])
     place = choose_device(device)
-    images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
+    images = load(data, split, seed=seed, at_most=max(MOST_IMAGES, n or 0), **folder.options)
     load_from = partial(
         load_model, architecture=arch, factory=factory, classes=classes, shape=images.shape,
         options=named_values(option), entry=entry, call=call,

@@ -20,6 +20,7 @@ from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, Ansatz, ansatz_from
+from firstlight.measures.feature_ansatz.filter_activity import filter_activity
 from firstlight.measures.feature_ansatz.filter_faults import FilterFaults, filter_faults
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
@@ -211,8 +212,9 @@ def inspect(
     """
     begun = time.perf_counter()
     model, initial = as_network(model), None if initial is None else as_network(initial)
-    images = chosen_images(tensor_or_images(data), n_images, fast, seed)
-    x = images.x if isinstance(images, ImageData) else images
+    given = tensor_or_images(data)
+    images = chosen_images(given, n_images, fast, seed)
+    whole, x = (one.x if isinstance(one, ImageData) else one for one in (given, images))
     before = fresh_initial(model, seed=seed) if initial is None else initial
     settings: dict[str, Any] = {
         "layers": layers,
@@ -244,9 +246,7 @@ def inspect(
             eigenvectors=_eigenvectors(trained.layers),
             maps=_maps(model, _views(trained.layers), x[:N_SHOWN]),
             shown=_displayed(x[:N_SHOWN]),
-            faults=tuple(
-                filter_faults(one.filters, one.sensitivity, name=one.name) for one in trained.layers
-            ),
+            faults=faults_of(model, trained, whole, seed),
             changes=_changes(trained, fresh),
             initial_source="a fresh initialisation" if initial is None else "given",
             has_own_initial=initial is not None,
@@ -275,6 +275,18 @@ def chosen_images(
     usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large else (FAST_SMALL if fast else SMALL_IMAGES)
     n = min(n_images or usual, len(x))
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
+
+
+def faults_of(
+    model: nn.Module, gradients: PatchGradients, images: Tensor, seed: int
+) -> tuple[FilterFaults, ...]:
+    """Dead and duplicate filters; death is looked for on many images, as that takes forward passes only."""
+    names = [layer.name for layer in gradients.layers]
+    activity = filter_activity(model, images, layers=names, seed=seed)
+    return tuple(
+        filter_faults(layer.filters, activity.active[layer.name], n_images=activity.n_images, name=layer.name)
+        for layer in gradients.layers
+    )
 
 
 def precision_words(halves: set[str]) -> str:

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES
 from firstlight.measures.feature_ansatz.filter_faults import FilterFaults
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange
@@ -293,15 +294,12 @@ def _fault_words(inspection: Inspection) -> str:
     dead, same = sum(len(f.dead) for f in faults), sum(f.n_superfluous for f in faults)
     total = sum(f.n_filters for f in inspection.faults)
     if dead == same == 0 and not silent:
-        return (
-            f"None of its {total:,} filters is dead or a copy of another: there is nothing to prune for free."
-        )
+        return f"None of its {total:,} filters is dead or a copy of another."
     sentences = [_silent_words(silent)] if silent else []
     if dead:
-        sentences.append(
-            f"{_dead_words(faults, dead, total)} Prune what stays dead on more images than these "
-            f"{inspection.n_images}; if that is much, train with a lower rate."
-        )
+        sentences += [_dead_words(faults, dead, total), silence(faults[0].n_images)]
+        if faults[0].n_images >= ENOUGH_IMAGES:
+            sentences.append("Prune them; if there are many, lower the learning rate.")
     if same:
         worst = max(faults, key=lambda f: f.n_superfluous / f.n_filters)
         sentences.append(
@@ -309,6 +307,20 @@ def _fault_words(inspection: Inspection) -> str:
             f"{worst.n_filters}), which could be narrower."
         )
     return " ".join(sentences)
+
+
+def silence(n: int) -> str:
+    """What it means that a filter responded to none of `n` images, by the rule of three.
+
+    Examples
+    --------
+    >>> silence(1000)
+    'Dead: no activation in 1,000 images (so on less than 0.3 % of images, 95 %).'
+    """
+    few = "" if n >= ENOUGH_IMAGES else f" Too few for advice: give at least {ENOUGH_IMAGES:,}."
+    percent = 300 / max(n, 3)
+    bound = f"{percent:.{1 if percent < 10 else 0}f} %"
+    return f"Dead: no activation in {n:,} images (so on less than {bound} of images, 95 %).{few}"
 
 
 def _silent_words(silent: Sequence[FilterFaults]) -> str:
@@ -374,10 +386,9 @@ def _faults(inspection: Inspection) -> tuple[Section, ...]:
         panels=(
             Panel(
                 figure=figure,
-                shows="A filter is dead if no output of the model changes with it on any image shown, repeated if it "
-                f"points in the direction of another (cosine above {faults[0].threshold if faults else 0.99}). "
-                "With more images, some of the dead may turn out to be alive. A layer of which all filters are dead "
-                "may only be switched off by the layer behind it.",
+                shows=f"A filter is dead if it responds to none of {faults[0].n_images:,} images, repeated if it "
+                f"points in the direction of another (cosine above {faults[0].threshold}). A layer of which all "
+                "filters are dead may only be switched off by the layer behind it.",
             ),
         ),
     )
