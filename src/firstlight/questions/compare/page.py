@@ -340,10 +340,10 @@ def _regime(comparison: Comparison) -> Section:
     figure = curves(
         [
             Curve(name="score", values=_row(scores)),
-            Curve(name="random step of the same length", values=_row(nulls), role="null"),
+            Curve(name="random steps of the same length", values=_row(nulls), role="null"),
         ],
         title="Lazy or learning?",
-        alt=f"Score from 0, lazy, to 1, feature learning, of {len(known)} models, with a random step",
+        alt=f"Score from 0, lazy, to 1, feature learning, of {len(known)} models, with random steps",
         x="model",
         y="0 lazy, 1 feature learning",
         height=300,
@@ -355,8 +355,8 @@ def _regime(comparison: Comparison) -> Section:
             Panel(
                 figure=figure,
                 shows=f"How far each model left the linearisation at {comparison.reference}: mean of the rotation of "
-                "the tangent kernel and of the change of outputs that is not linear in the weights. Dashed: a random "
-                "step of the same length.",
+                "the tangent kernel and of the change of outputs that is not linear in the weights. Dashed: random "
+                "steps of the same length.",
                 formulas=("regime", "linearisation"),
             ),
         ),
