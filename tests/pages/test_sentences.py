@@ -253,13 +253,13 @@ def test_branches_that_start_at_zero_are_not_called_dead_filters(photos):
         if name.startswith("layer1") and name.endswith("bn2"):
             torch.nn.init.zeros_(module.weight)
     inspection = inspect(model, photos, n_images=4)
-    skipped, opening = inspection_page(inspection).lead[:2]
+    skipped, opening = inspection_page(inspection).lead[1:3]
     assert skipped.startswith("4 of 21 layers were not measured (layer1.0.conv1: ")
     names = "layer1.0.conv2, layer1.1.conv2"
     assert opening.startswith(f"2 whole layers ({names}) contribute nothing on these images.")
     assert "layer1" not in opening.split("look at their weights")[1]
     whole = dataclasses.replace(inspection, faults=inspection.faults[:3])
-    assert inspection_page(whole).lead[1].startswith("A whole layer (layer1.0.conv2) contributes nothing")
+    assert inspection_page(whole).lead[2].startswith("A whole layer (layer1.0.conv2) contributes nothing")
 
 
 def test_an_output_layer_that_starts_at_zero_is_said_to_have_zero_weights(photos):
@@ -277,18 +277,18 @@ def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
         model[0].weight[5] = 0.0
     inspection = inspect(model, photos, n_images=8)
     fault = inspection.faults[0]
-    opening = inspection_page(inspection).lead[0]
+    opening = inspection_page(inspection).lead[1]
     numbers = ", ".join(map(str, fault.dead))
     verb = "is" if len(fault.dead) == 1 else "are"
     assert opening.startswith(f"{len(fault.dead)} of 16 filters of layer 0 {verb} dead: {numbers}.")
     assert "no activation in 8 images (so on less than 38 % of images, 95 %). Too few for advice" in opening
     assert "Prune" not in opening
     enough = tuple(dataclasses.replace(f, n_images=1000) for f in inspection.faults)
-    opening = inspection_page(dataclasses.replace(inspection, faults=enough)).lead[0]
+    opening = inspection_page(dataclasses.replace(inspection, faults=enough)).lead[1]
     assert "no activation in 1,000 images (so on less than 0.3 % of images, 95 %). Prune them" in opening
     faultless = tuple(dataclasses.replace(f, dead=(), duplicates=()) for f in inspection.faults)
     page = inspection_page(dataclasses.replace(inspection, faults=faultless))
-    assert "None of its" in page.lead[0]
+    assert "None of its" in page.lead[1]
     assert "Does it carry dead weight?" not in [section.title for section in page.sections]
 
 

@@ -17,7 +17,7 @@ def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys)
     page, machine = tmp_path / "rfm.html", tmp_path / "machine"
     rfm(n=40, n_test=16, depth=1, rounds=1, agop_images=8, network=False, save=machine, output=page)
     said = capsys.readouterr()
-    assert "Test accuracy" in said.out
+    assert "Accuracy on " in said.out
     for labels in ("true", "shuffled"):
         assert f"{labels} labels, round 0: validation error" in said.err
     assert "shuffled" in page.read_text()

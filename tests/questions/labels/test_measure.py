@@ -10,6 +10,7 @@ from torch import nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
+from firstlight.maths.correlation import share_interval
 from firstlight.measures.learning_order import AccessibilityRecorder
 from firstlight.questions.labels.measure import _most_wrong, _planted, check_labels
 from firstlight.questions.labels.networks import (
@@ -20,7 +21,6 @@ from firstlight.questions.labels.networks import (
     plan_networks,
 )
 from firstlight.questions.labels.record import check_record
-from firstlight.questions.labels.result import share_interval
 from reference import learning_order as reference
 
 SWAPPED = (3, 40, 77, 110)

@@ -203,6 +203,7 @@ def _tell(comparison: "Comparison", output: Path, *, static: bool, json: bool) -
         {
             "initial": comparison.reference,
             "models": [model.numbers() for model in comparison.models],
+            "problem": comparison.problem,
             "left_out": comparison.left_out,
             "without_counterpart": comparison.without_counterpart,
         }

@@ -26,8 +26,8 @@ from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, P
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.kinds import as_network
+from firstlight.questions.inspect.accuracy import Outcome, outcome
 from firstlight.questions.inspect.measure import (
-    accuracy_on,
     chosen_images,
     faults_of,
     precision_words,
@@ -100,8 +100,8 @@ class ComparedModel(Result):
         As the reader should see it.
     n_parameters : int
         Of all layers.
-    accuracy : float
-        Share of images that are classified correctly; NaN without labels.
+    outcome : Outcome
+        How often it is right.
     layers : tuple of ComparedLayer
         In the order in which images meet them.
     unmeasured : dict of str to str
@@ -120,7 +120,7 @@ class ComparedModel(Result):
 
     name: str
     n_parameters: int
-    accuracy: float
+    outcome: Outcome
     layers: tuple[ComparedLayer, ...]
     unmeasured: dict[str, str]
     profile: Profile | None
@@ -128,6 +128,11 @@ class ComparedModel(Result):
     no_regime: str
     precision: str = ""
     n_forward: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        """Share of images that are classified correctly; NaN without labels."""
+        return self.outcome.value
 
     @property
     def hidden(self) -> tuple[ComparedLayer, ...]:
@@ -187,8 +192,6 @@ class Comparison(Result):
         Whether that is a model given as `initial`; otherwise it is the first of the series.
     data_name, n_images, image_shape
         What the models were shown.
-    chance : float
-        Share of the largest class; NaN without labels.
     left_out : dict of str to str
         Models that could not be loaded or measured, with the reason.
     seconds : float
@@ -201,9 +204,14 @@ class Comparison(Result):
     data_name: str
     n_images: int
     image_shape: tuple[int, ...]
-    chance: float
     left_out: dict[str, str]
     seconds: float
+
+    @property
+    def problem(self) -> str:
+        """Why nothing here means anything, if no model is better than chance; empty otherwise."""
+        problems = [model.outcome.problem for model in self.models]
+        return problems[-1] if all(problems) else ""
 
     @property
     def is_one_architecture(self) -> bool:
@@ -315,7 +323,6 @@ def compare(
         data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
         n_images=len(images),
         image_shape=tuple(look.x.shape[1:]),
-        chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else math.nan,
         left_out=left_out,
         seconds=time.perf_counter() - begun,
     )
@@ -341,6 +348,7 @@ class _Look:
     ) -> None:
         self.images, self.output_part, self.output_sum = images, output_part, output_sum
         self.with_regime, self.seed = with_regime, seed
+        self.whole_data = whole
         self.whole, self.x = (one.x if isinstance(one, ImageData) else one for one in (whole, images))
 
     def gradients(self, model: nn.Module) -> PatchGradients:
@@ -365,7 +373,7 @@ class _Look:
         return ComparedModel(
             name=name,
             n_parameters=sum(p.numel() for p in model.parameters()),
-            accuracy=accuracy_on(model, self.images, agops.n_outputs, self.output_part),
+            outcome=outcome(model, self.whole_data, output_part=self.output_part, seed=self.seed),
             layers=tuple(self._layers(agops, faults, reference.filters)),
             n_forward=faults[0].n_images,
             unmeasured=dict(agops.skipped),

@@ -11,7 +11,7 @@ from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.compare.measure import ComparedModel, Comparison
-from firstlight.questions.inspect.page import silence
+from firstlight.questions.inspect.page import silence, tried_sections
 from firstlight.questions.inspect.page_ansatz import count
 
 PROFILE, ANSATZ = "Does the first layer look at something else?", "Do the filters follow the gradients?"
@@ -36,9 +36,12 @@ def comparison_page(comparison: Comparison) -> Page:
         _regime(comparison),
     )
     shown = tuple(section for section in sections if section.panels)
+    if comparison.problem:  # nothing else that was measured means anything
+        shown = tried_sections(comparison.models[-1].outcome)
     return Page(
         title=f"{count(len(comparison.models), 'model')} side by side",
         lead=(
+            *((f"No other verdict is given: {comparison.problem}",) if comparison.problem else ()),
             _what(comparison),
             *_left_out(comparison),
             *_unmeasured(comparison),
@@ -47,7 +50,7 @@ def comparison_page(comparison: Comparison) -> Page:
         ),
         answers=tuple(
             Answer(question=section.title, answer=section.answer, section=section.title)
-            for section in sections
+            for section in ([] if comparison.problem else sections)
         ),
         sections=shown,
         facts={
@@ -66,11 +69,11 @@ def _what(comparison: Comparison) -> str:
     names = ", ".join(model.name for model in models[:6]) + (", ..." if len(models) > 6 else "")
     text = f"{names}, on {count(comparison.n_images, 'image')} of {comparison.data_name}."
     if math.isfinite(models[-1].accuracy):
-        shares = [f"{model.accuracy:.0%}" for model in (models[0], models[-1])]
-        text += (
-            f" Accuracy goes from {shares[0]} to {shares[1]} (naming the largest class would give "
-            f"{comparison.chance:.0%})."
-        )
+        first, last = models[0].outcome, models[-1].outcome
+        text += f" {models[-1].name} classifies {last.words}"
+        if first.accuracy is not None:
+            text += f", {models[0].name} {first.value:.0%} ({first.accuracy.low:.0%} to {first.accuracy.high:.0%})"
+        text += "."
     return f"{text} Movement is counted from {comparison.reference}."
 
 

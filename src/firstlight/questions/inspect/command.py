@@ -23,6 +23,7 @@ from firstlight.cli.options import (
 from firstlight.cli.output import page_file, print_json, wrote
 
 if TYPE_CHECKING:
+    from firstlight.questions.inspect.accuracy import Outcome
     from firstlight.questions.inspect.measure import Inspection
 
 FLAGS = MODEL_FLAGS
@@ -134,7 +135,7 @@ def inspect(
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},
-            lambda: inspected(model, scaled, initial=before, **settings),
+            lambda: inspected(model, scaled, initial=before, listen=_tell, **settings),
             data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
         )
     _write(inspection, output, static=static, quiet=json)
@@ -147,6 +148,14 @@ def _demand_conditions(conditions: list[str]) -> None:
 
     for condition in conditions:
         parsed_condition(condition)
+
+
+def _tell(outcome: "Outcome") -> None:
+    """Say at once that the rest will mean nothing."""
+    from firstlight._internal.safe_text import visible
+
+    if outcome.problem:
+        print(visible(f"firstlight: {outcome.problem}"), file=sys.stderr)
 
 
 def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool) -> None:
@@ -164,7 +173,14 @@ def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> No
 
     if json:
         numbers = finding_numbers(inspection)
-        print_json({"model": inspection.name, **numbers, "layers_not_measured": inspection.unmeasured})
+        print_json(
+            {
+                "model": inspection.name,
+                **numbers,
+                "problem": inspection.outcome.problem,
+                "layers_not_measured": inspection.unmeasured,
+            }
+        )
     lines = failures(inspection, conditions)
     for line in lines:
         print(f"firstlight: {line}", file=sys.stderr)

@@ -17,17 +17,28 @@ from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid, sprite
 from firstlight.pages.page import Page, Panel, Section
+from firstlight.questions.inspect.accuracy import Outcome
 from firstlight.questions.inspect.measure import Inspection
 from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence, count
 from firstlight.questions.inspect.page_newer_papers import later_sections
 from firstlight.questions.regime.page import LAZY, regime_sections
 
+FEW_IMAGES = 32  # below, a sentence about gradients says on how many images it rests
 MOST_SHOWN = 128  # filters in the picture
 MOST_LISTED = 40  # numbers of dead filters in a sentence; the table has all
 
 
 def inspection_page(inspection: Inspection) -> Page:
-    """Turn an inspection into a page: what was found and what to do about it, then the figures behind that."""
+    """Turn an inspection into a page: what was found and what to do about it, then the figures behind that.
+
+    Of a network at chance, or on pixels that cannot be right, nothing else that was measured means anything.
+    """
+    if inspection.outcome.problem:
+        return _page(
+            inspection,
+            (f"No other verdict is given: {inspection.outcome.problem}", _what(inspection)),
+            tried_sections(inspection.outcome),
+        )
     sections = [_first_layer(inspection.profile, inspection.faults)] if inspection.profile is not None else []
     sections += [
         *_faults(inspection),
@@ -36,16 +47,23 @@ def inspection_page(inspection: Inspection) -> Page:
         *_lazy(inspection),
         *later_sections(inspection.features),
     ]
+    few = f"On {count(inspection.n_images, 'image')} only: " if inspection.n_images < FEW_IMAGES else ""
+    lead = (
+        *_accuracy(inspection),
+        *_unmeasured(inspection),
+        *_precision(inspection),
+        _fault_words(inspection),
+        f"{few}{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
+        _moved(inspection),
+        _what(inspection),
+    )
+    return _page(inspection, lead, tuple(sections))
+
+
+def _page(inspection: Inspection, lead: tuple[str, ...], sections: tuple[Section, ...]) -> Page:
     return Page(
         title=f"What {inspection.name} has learned",
-        lead=(
-            *_unmeasured(inspection),
-            *_precision(inspection),
-            _fault_words(inspection),
-            f"{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
-            _moved(inspection),
-            _what(inspection),
-        ),
+        lead=lead,
         sections=(*sections, _model(inspection)),
         facts={
             "Data": f"{inspection.data_name}, {inspection.n_images} images",
@@ -55,23 +73,48 @@ def inspection_page(inspection: Inspection) -> Page:
     )
 
 
+def tried_sections(outcome: Outcome) -> tuple[Section, ...]:
+    """How often the network is right with each normalisation that was tried."""
+    if not outcome.tried:
+        return ()
+    names = [one.name for one in outcome.tried]
+    ranges = [torch.tensor([a.low, a.value, a.high]) for a in (one.accuracy for one in outcome.tried)]
+    figure = dots(
+        names,
+        [
+            Dots.of("chance", [torch.tensor([outcome.chance])] * len(names), role="null"),
+            Dots.of("accuracy", ranges),
+        ],
+        title="Accuracy by normalisation",
+        alt=f"Accuracy with {len(names)} normalisations of the pixels, each with its 95 % interval, and chance",
+        y="share of the images",
+        height=320,
+    ).with_columns({"flags": [one.flags for one in outcome.tried]})
+    shows = "Share of right answers with its 95 % interval, for each normalisation that was tried."
+    answer = outcome.problem
+    return (
+        Section(
+            title="Which scaling of the pixels fits?",
+            answer=answer,
+            panels=(Panel(figure=figure, shows=shows),),
+        ),
+    )
+
+
+def _accuracy(inspection: Inspection) -> tuple[str, ...]:
+    """What else is worth is known from here."""
+    outcome = inspection.outcome
+    return (f"It classifies {outcome.words}.",) if outcome.accuracy is not None else ()
+
+
 def _what(inspection: Inspection) -> str:
     convolutions = sum("conv" in layer.kind.lower() for layer in inspection.layers)
     shape = " x ".join(str(side) for side in inspection.image_shape)
     text = (
         f"{inspection.name} has {inspection.n_parameters:,} parameters, {count(convolutions, 'convolution')} and "
-        f"{count(len(inspection.layers) - convolutions, 'linear layer')}; it was shown "
-        f"{count(inspection.n_images, 'image')} of {shape}."
+        f"{count(len(inspection.layers) - convolutions, 'linear layer')}. Its gradients were "
+        f"measured on {count(inspection.n_images, 'image')} of {shape}."
     )
-    if math.isfinite(inspection.accuracy):
-        text += (
-            f" It classifies {inspection.accuracy:.0%} of them correctly (always naming the largest class would give "
-            f"{inspection.chance:.0%})."
-        )
-        if inspection.accuracy <= inspection.chance:
-            text += (
-                " That is no more than chance: check the scaling of the pixels and the order of the classes."
-            )
     return text
 
 

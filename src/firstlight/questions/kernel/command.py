@@ -111,7 +111,8 @@ def rfm(
             data=f"{train.fingerprint} {test.fingerprint}",
         )
     print(
-        f"Test accuracy {learned.test:.1%} (round {learned.best}); plain kernel {learned.plain_test:.1%}. "
+        f"Accuracy on {learned.n_test} test images {learned.share(learned.test)} (round {learned.best}); plain kernel "
+        f"{learned.share(learned.plain_test)}. "
         f"Metric with shuffled labels: cosine {learned.cosine:.2f}."
     )
     wrote(write_page(rfm_page(learned), output, static=static))  # first: a machine too large must not cost it
@@ -146,15 +147,16 @@ def predict(
     from firstlight.cli.output import print_json
     from firstlight.data.catalogue import load
     from firstlight.estimators.saving import load_machine
+    from firstlight.maths.correlation import share_interval
 
     place = choose_device(device)
     machine = load_machine(model)
     images = load(data, split, n=n, seed=seed, **folder.options)
     with computing_on(place):
         predictions = machine.predict(images.x)
-    accuracy = float((predictions == images.y.numpy()).mean())
+    accuracy = share_interval(int((predictions == images.y.numpy()).sum()), len(images))
     if json:
-        print_json({"accuracy": accuracy, "predictions": predictions.tolist()})
+        print_json({"accuracy": accuracy.value, "predictions": predictions.tolist()})
     else:
         part = images.meta["split"]
-        print(f"{accuracy:.1%} of {len(images)} images of {data} ({part}) are classified correctly.")
+        print(f"{accuracy.percent(1)} of {len(images)} images of {data} ({part}) are classified correctly.")

@@ -14,7 +14,7 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions.labels import shuffled_labels
 from firstlight.estimators.convrfm import ConvRFMClassifier
 from firstlight.kernels.rfm import Round
-from firstlight.maths.correlation import cosine, pearson
+from firstlight.maths.correlation import cosine, pearson, share_interval
 from firstlight.maths.patches import PatchGeometry, extract_patches
 from firstlight.maths.pca import patch_pca
 from firstlight.models.spec import ModelSpec
@@ -80,6 +80,8 @@ class LearnedKernel(Result):
         Three accounts of the first layer, if a network was trained.
     seconds : float
         Wall time.
+    n_test : int
+        Test images behind the accuracies.
     """
 
     data_name: str
@@ -101,6 +103,11 @@ class LearnedKernel(Result):
     pearson: float
     first_layer: ThreeTheories | None
     seconds: float
+    n_test: int = 0
+
+    def share(self, accuracy: float) -> str:
+        """A test accuracy in words, with its 95 % range."""
+        return share_interval(round(accuracy * self.n_test), self.n_test).percent(1)
 
 
 def learn_kernel(
@@ -162,6 +169,7 @@ def learn_kernel(
         pearson=float(pearson(metric.flatten(), other.flatten())),
         first_layer=_three_theories(train, metric, side, machine.random_state) if with_network else None,
         seconds=time.perf_counter() - start,
+        n_test=len(test),
     )
 
 

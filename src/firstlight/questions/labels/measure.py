@@ -14,6 +14,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight._internal.shapes import Labels
 from firstlight.data.conversion import ImagesLike
 from firstlight.data.images import ImageData
+from firstlight.maths.correlation import share_interval
 from firstlight.questions.labels.networks import PartView, plan_networks, view_all
 from firstlight.questions.labels.result import (
     LabelCheck,
@@ -22,7 +23,6 @@ from firstlight.questions.labels.result import (
     joined_check,
     labelled_images,
     scaled_ranks,
-    share_interval,
 )
 from firstlight.questions.order.measure import separation
 

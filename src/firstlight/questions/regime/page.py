@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from firstlight.maths.correlation import share_interval
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Answer, Panel, Section
@@ -53,17 +54,23 @@ def _said(result: RegimeResult) -> str:
     if not math.isfinite(result.linear_accuracy):
         return result.sentence()
     return (
-        f"{result.sentence()} It classifies {result.accuracy:.0%} of unseen images correctly, the best linear model "
-        f"around its initial weights, fitted to {result.n_fit} images, {result.linear_accuracy:.0%}."
+        f"{result.sentence()} Of {result.n_test} unseen images it classifies {_share(result.accuracy, result)} "
+        f"correctly, the best linear model around its initial weights, fitted to {result.n_fit} images, "
+        f"{_share(result.linear_accuracy, result)}."
     )
+
+
+def _share(value: float, result: RegimeResult) -> str:
+    return share_interval(round(value * result.n_test), result.n_test).percent()
 
 
 def _accuracy_figure(result: RegimeResult) -> Figure:
     names = ["largest class", "linear, moved alike", "linear, solved", "network"]
     values = [result.chance, result.expansion_accuracy, result.linear_accuracy, result.accuracy]
+    ranges = [share_interval(round(value * result.n_test), result.n_test) for value in values]
     return dots(
         names,
-        [Dots.of("accuracy", [torch.tensor([value]) for value in values])],
+        [Dots.of("accuracy", [torch.tensor([a.low, a.value, a.high]) for a in ranges])],
         title="Accuracy of the network and of its linearisations",
         alt="Accuracy of the largest class, of two linear models around the initial weights, and of the network",
         y="share of held-out images",
