@@ -115,6 +115,11 @@ def test_a_layer_without_initial_correlation_counts_as_measured(photos):
     assert len(inspection.changes) == len(inspection.layers) - 1
 
 
+def test_the_help_lists_every_finding():
+    for name in NAMES:
+        assert name in command.__doc__.partition("Findings:")[2]
+
+
 @pytest.mark.parametrize(("condition", "code"), [("dead>0", 1), ("dead<0", None)])
 def test_the_command_prints_json_and_ends_with_one(tmp_path, monkeypatch, capsys, condition, code):
     from safetensors.torch import save_file

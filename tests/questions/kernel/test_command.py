@@ -27,6 +27,12 @@ def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys)
     assert sorted(p.name for p in machine.iterdir()) == ["machine.json", "machine.safetensors"]
 
 
+def test_too_few_images_are_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("firstlight.data.catalogue.load_splits", None)  # nothing is loaded
+    with pytest.raises(InvalidInput, match="`n` must be at least 20: a fifth of the images chooses"):
+        rfm(n=3, output=tmp_path / "rfm.html")
+
+
 @pytest.mark.parametrize("kind", [ConvRFMClassifier, DeepConvRFMClassifier])
 def test_a_saved_machine_predicts_as_before(kind, tmp_path):
     data = bars_in_noise(30, sigma=0.5, seed=0, rows=6, columns=8)

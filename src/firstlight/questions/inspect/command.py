@@ -104,7 +104,7 @@ def inspect(
         Print the findings as JSON.
     fail_on
         Condition on a finding, such as 'dead>0' or 'accuracy<0.9'; if it holds, a line says why and the exit code
-        is 1. May be repeated. Findings: dead, duplicate, unmeasured, layers, parameters, accuracy, chance,
+        is 1. May be repeated. Findings: dead, silent, duplicate, unmeasured, layers, parameters, accuracy, chance,
         above_null, movement, regime.
     """
     from firstlight._internal.devices import choose_device, computing_on

@@ -22,6 +22,7 @@ from firstlight.cli.output import announce_split, page_file, wrote
 if TYPE_CHECKING:
     from firstlight.kernels.rfm import Round
 
+FEWEST_IMAGES = 20
 app = App(name="rfm", help="Learn the features of a convolutional kernel, and predict with it.")
 
 
@@ -87,10 +88,12 @@ def rfm(
     from firstlight.questions.kernel.page import rfm_page
 
     page_file(output)
+    _demand_enough(n)
     place = choose_device(device)
     if save is not None and save.exists():
         raise InvalidInput(f"`save` must not exist yet; {save} does.")
     train, test = load_splits(data, n=n, n_test=n_test, seed=seed, **folder.options)
+    _demand_enough(len(train))
     announce_split(train, test)
     photos = load("photos", split="test", n=8, seed=seed).x
     machine = ConvRFMClassifier(
@@ -118,6 +121,16 @@ def rfm(
     wrote(write_page(rfm_page(learned), output, static=static))  # first: a machine too large must not cost it
     if save is not None:
         print(f"Saved the machine in {save_machine(machine, save)}.")
+
+
+def _demand_enough(n: int | None) -> None:
+    """Refuse what cannot be learned from now, not after half a minute."""
+    from firstlight._internal.errors import InvalidInput
+
+    if n is not None and n < FEWEST_IMAGES:
+        raise InvalidInput(
+            f"`n` must be at least {FEWEST_IMAGES}: a fifth of the images chooses the round; got {n}."
+        )
 
 
 @app.command
