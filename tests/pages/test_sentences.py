@@ -67,13 +67,14 @@ def sections(ansatz=None, *, vectors=None, seen=()):
 def test_layers_above_their_null_count_only_if_they_are_more_than_chance_gives():
     by_chance = ansatz_with(rows([0.9] * 2 + [0.5] * 16))  # 18 layers, 1 in 9 by chance: 2 expected
     text = ansatz_sentence(by_chance)
-    assert "no more than gradients turned" in text
-    assert "2 of 18 lie above" in text
-    assert "chance alone gives 2.0" in text
+    assert ", no more than rotated gradients" in text
+    assert (
+        "2 of 18 layers beat every rotated control and 0 stay below all of them; 2.0 of each expected" in text
+    )
     learned = ansatz_with(rows([0.9] * 6 + [0.5] * 12))
-    assert ", more than gradients turned" in ansatz_sentence(learned)
+    assert ", more than rotated gradients" in ansatz_sentence(learned)
     avoided = ansatz_with(rows([0.1] * 6 + [0.5] * 12))
-    assert ", less than gradients turned" in ansatz_sentence(avoided)
+    assert ", less than rotated gradients" in ansatz_sentence(avoided)
 
 
 def test_one_layer_says_that_it_learned_only_if_all_together_allow_it():
@@ -327,5 +328,10 @@ def test_distances_are_drawn_only_from_initial_weights_of_its_own(photos):
 
 def test_the_advice_goes_with_the_layers_on_both_sides_of_their_nulls():
     assert "may be read as the features" in ansatz_advice(ansatz_with(rows([0.9] * 8)))
+    every = ansatz_sentence(ansatz_with(rows([0.9] * 9)))
+    assert "All 9 layers beat every rotated control; 1.0 expected by chance." in every
+    barely = ansatz_advice(ansatz_with(rows([0.62] * 8)))  # beyond every control, whose mean is .5
+    assert "not read them as the features" in barely
+    assert "may be read" not in barely
     assert "Judge it layer by layer" in ansatz_advice(ansatz_with(rows([0.9] * 8 + [-0.9] * 8)))
     assert "Do not read its filters" in ansatz_advice(ansatz_with(rows([0.5] * 8)))

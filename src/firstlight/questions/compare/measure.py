@@ -111,7 +111,7 @@ class ComparedModel(Result):
     regime : RegimeResult or None
         Lazy or feature learning since the initial weights; None if that cannot be told.
     no_regime : str
-        Why there is none, in words.
+        Why there is none, in words; empty if it was not asked for.
     precision : str
         How the precision of these numbers differs from that of the model, in words; empty if it does not.
     n_forward : int
@@ -231,16 +231,16 @@ class Comparison(Result):
         NaN for patches of another size, which have no components in common.
         """
         first = self.models[0].profile
-        if first is None or len(first.energy) < 3:
+        if first is None or len(first.amplitude) < 3:
             return [math.nan] * len(self.models), math.nan
-        energies = [None if model.profile is None else model.profile.energy for model in self.models]
+        amplitudes = [None if model.profile is None else model.profile.amplitude for model in self.models]
         values = [
             math.nan
-            if energy is None or len(energy) != len(first.energy)
-            else float(pearson(energy, first.energy))
-            for energy in energies
+            if energy is None or len(energy) != len(first.amplitude)
+            else float(pearson(energy, first.amplitude))
+            for energy in amplitudes
         ]
-        return values, 2 * null_spread(len(first.energy))
+        return values, 2 * null_spread(len(first.amplitude))
 
 
 def compare(
@@ -409,7 +409,7 @@ class _Look:
 
     def _regime(self, model: nn.Module, reference: "_Reference") -> tuple[RegimeResult | None, str]:
         if not self.with_regime:
-            return None, "it was not asked for"
+            return None, ""
         if model is reference.model:
             return None, "movement is counted from this model"
         return regime_or_reason(model, reference.model, self.images, self.output_part, True, self.seed, False)

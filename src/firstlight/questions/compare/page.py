@@ -28,13 +28,14 @@ def comparison_page(comparison: Comparison) -> Page:
     comparison : Comparison
         What :func:`firstlight.questions.compare.measure.compare` returned.
     """
-    sections = (
+    was_asked = any(model.regime is not None or model.no_regime for model in comparison.models)
+    sections = [
         _profile(comparison),
         _ansatz(comparison),
         _dead(comparison),
         _movement(comparison),
-        _regime(comparison),
-    )
+        *([_regime(comparison)] if was_asked else []),
+    ]
     shown = tuple(section for section in sections if section.panels)
     if comparison.problem:  # nothing else that was measured means anything
         shown = tried_sections(comparison.models[-1].outcome)
@@ -145,7 +146,7 @@ def _profile(comparison: Comparison) -> Section:
         panels=(
             Panel(
                 figure=_profile_figure(comparison),
-                shows="Energy of the first layer's filters along the patch components, from coarse to fine, each "
+                shows="Amplitude of the first layer's filters along the patch components, from coarse to fine, each "
                 "profile scaled to a maximum of 1. Dashed: random filters.",
                 formulas=("energy", "components"),
             ),
@@ -165,7 +166,7 @@ def _profile_figure(comparison: Comparison) -> Figure:
     alike = [
         (model.name, model.profile)
         for model in comparison.models
-        if model.profile is not None and len(model.profile.energy) == len(first.energy)
+        if model.profile is not None and len(model.profile.amplitude) == len(first.amplitude)
     ]
     chosen = _spread(alike)
     lines = [
@@ -176,9 +177,9 @@ def _profile_figure(comparison: Comparison) -> Figure:
     return curves(
         [*lines, Curve(name="random filters", values=null.mean(0, keepdim=True), role="null")],
         title="Energy profiles of the first layer",
-        alt=f"Energy against patch component for {len(chosen)} models and for random filters",
+        alt=f"Amplitude against patch component for {len(chosen)} models and for random filters",
         x="patch component, by decreasing variance",
-        y="energy, largest = 1",
+        y="amplitude, largest = 1",
     )
 
 
