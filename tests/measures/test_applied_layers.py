@@ -271,7 +271,7 @@ def test_the_first_convolution_is_the_one_that_images_meet_with_the_padding_it_h
     first = first_convolution(model, x[:, :, :6, :6])
     assert (first.name, first.stride, first.padding) == ("0.weight", (2, 2), (0, 0))
     # the kernel is larger than the images, but not larger than the padded ones that it sees
-    assert profile(model, x[:, :, :6, :6]).energy.shape == (243,)
+    assert profile(model, x[:, :, :6, :6]).amplitude.shape == (243,)
     standardised = nn.Sequential(Standardised(3, 4, 3))
     weight = profile(standardised, x).layer.weight
     assert weight.mean((1, 2, 3)).abs().max() < 1e-6
@@ -398,6 +398,6 @@ def test_half_precision_is_measured_in_float32_and_says_so():
     assert ansatz(model, x).method == agops.method
     assert all(p.dtype == torch.float16 for p in model.parameters())
     shown, truth = profile(model, x), profile(copy.deepcopy(model).float(), x)
-    assert torch.equal(shown.energy, truth.energy)
+    assert torch.equal(shown.amplitude, truth.amplitude)
     gram = ntk_gram(model, x)
     assert torch.equal(gram, ntk_gram(copy.deepcopy(model).float(), x))

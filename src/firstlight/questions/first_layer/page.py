@@ -37,11 +37,15 @@ def first_layer_sections(layer: FirstLayerTour) -> tuple[Section, ...]:
 def _learned(layer: FirstLayerTour) -> str:
     low, middle, high = layer.bands.tolist()
     pairs = layer.consistency.pairs()
-    agree = "agree" if pairs.min() > layer.consistency.band else "do not agree beyond chance"
+    span, band = f"{pairs.min():.2f} to {pairs.max():.2f}", f"{layer.consistency.band:.2f}"
+    agree = (
+        f"agree: their profiles correlate at {span}, unrelated ones stay below {band}"
+        if pairs.min() > layer.consistency.band
+        else f"do not agree beyond chance: their profiles correlate at {span}, unrelated ones reach {band}"
+    )
     return (
         f"Training put {low:.0%} of what it changed in the first layer into coarse, {middle:.0%} into middle and "
-        f"{high:.0%} into fine patterns. Networks from different seeds {agree}: their profiles correlate at "
-        f"{pairs.min():.2f} or more, where unrelated profiles stay below {layer.consistency.band:.2f}."
+        f"{high:.0%} into fine patterns. Networks from different seeds {agree}."
     )
 
 
@@ -101,7 +105,7 @@ def _profile(layer: FirstLayerTour) -> Section:
         panels=(
             Panel(
                 figure=_profile_figure(layer),
-                shows="Energy of the filters along each patch component; the band is the range over seeds. Touch a "
+                shows="Amplitude of the filters along each patch component; the band is the range over seeds. Touch a "
                 "point to see its component.",
                 published="Trained profiles of all networks coincide (correlation above 0.98 in many cases) "
                 "and are unrelated to the initial ones.",
@@ -127,20 +131,20 @@ def _profile(layer: FirstLayerTour) -> Section:
 
 def _profile_figure(layer: FirstLayerTour) -> Figure:
     profile = layer.explanation.profile
-    scale = layer.energies.max()
+    scale = layer.amplitudes.max()
     root = profile.root_variance / profile.root_variance.max() * scale
     figure = curves(
         [
-            Curve(name="trained", values=layer.energies),
+            Curve(name="trained", values=layer.amplitudes),
             Curve(name="initial", values=layer.initial, role="initial"),
             Curve(name="theory without labels", values=layer.explanation.bias_curve[None], role="theory"),
             Curve(name="root of patch variances (scaled)", values=root[None], role="null"),
         ],
         title="Energy profile of the first layer",
-        alt="Energy against component: trained networks above the initial ones for coarse components, with the "
+        alt="Amplitude against component: trained networks above the initial ones for coarse components, with the "
         "theory curve and the root of the variances for comparison",
         x="patch component, by decreasing variance",
-        y="energy",
+        y="amplitude",
     )
     return dataclasses.replace(figure, sprite=_patches(layer))
 
@@ -173,7 +177,7 @@ def _growth(layer: FirstLayerTour) -> Section:
             ),
             Panel(
                 figure=_growth_figure(layer),
-                shows="Energy of what training changed, component by component; both axes are logarithmic.",
+                shows="Amplitude of what training changed, component by component; both axes are logarithmic.",
                 published="Gradient descent moves first along components of large variance.",
                 measured=_ratio(layer),
                 formulas=("update energy",),
@@ -184,7 +188,7 @@ def _growth(layer: FirstLayerTour) -> Section:
 
 def _course_figure(layer: FirstLayerTour) -> Figure:
     title = "Energy profile through training"
-    alt = "Energy against component while the first network trains, beside the initial one"
+    alt = "Amplitude against component while the first network trains, beside the initial one"
     start = Curve(name="initial", values=layer.course[:1], role="initial")
     moments = [
         curves(
@@ -192,7 +196,7 @@ def _course_figure(layer: FirstLayerTour) -> Figure:
             title=title,
             alt=alt,
             x="patch component, by decreasing variance",
-            y="energy",
+            y="amplitude",
         )
         for now in layer.course
     ]
@@ -210,9 +214,9 @@ def _growth_figure(layer: FirstLayerTour) -> Figure:
             for k, i in enumerate(shown)
         ],
         title="Growth during training",
-        alt=f"Energy of the accumulated update against training step, for {len(shown)} components",
+        alt=f"Amplitude of the accumulated update against training step, for {len(shown)} components",
         x="training step",
-        y="energy of the update",
+        y="amplitude of the update",
         at=steps,
         log_x=True,
         log_y=True,
@@ -225,6 +229,6 @@ def _ratio(layer: FirstLayerTour) -> str:
         return "Nothing moved."
     share = moved[:, 0] / moved.sum(1)
     return (
-        f"The first component holds {float(share[0]):.0%} of the summed energy of the update after the first step and "
+        f"The first component holds {float(share[0]):.0%} of the summed amplitude of the update after the first step and "
         f"{float(share[-1]):.0%} at the end."
     )

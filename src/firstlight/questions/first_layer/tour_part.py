@@ -28,7 +28,7 @@ class FirstLayerTour(Result):
     ----------
     explanation : ProfileExplanation
         Profile of the first network with its theory curve.
-    energies, initial : Tensor of shape (nets, m)
+    amplitudes, initial : Tensor of shape (nets, m)
         Trained and initial profile of every network.
     consistency : Consistency
         Correlation of all networks, controls included.
@@ -53,7 +53,7 @@ class FirstLayerTour(Result):
     """
 
     explanation: ProfileExplanation
-    energies: Float[Tensor, "nets m"]
+    amplitudes: Float[Tensor, "nets m"]
     initial: Float[Tensor, "nets m"]
     consistency: Consistency
     pair: Agreement
@@ -103,12 +103,12 @@ def run_first_layer_tour(
     initial = []
     for model in starts:
         layer, _ = patch_basis(model, train, n_images=8)
-        initial.append(profile_from(layer, first.pca).energy)
+        initial.append(profile_from(layer, first.pca).amplitude)
     shots = nets[0].records[0]
     moved = [float((n.weights[WEIGHT] - n.initial[WEIGHT]).norm() / n.initial[WEIGHT].norm()) for n in nets]
     return FirstLayerTour(
         explanation=explanation,
-        energies=torch.stack([p.energy for p in profiles.values()]),
+        amplitudes=torch.stack([p.amplitude for p in profiles.values()]),
         initial=torch.stack(initial),
         consistency=consistency(profiles),
         pair=agreement(*list(profiles.values())[:2], seed=seed),

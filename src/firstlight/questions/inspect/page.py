@@ -168,8 +168,8 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
     dead_words = f" Crossed out: {count(len(dead), 'dead filter')} ({_listed(dead)})." if dead else ""
     name = profile.layer.name.removesuffix(".weight")
     controls = profile.controls()
-    coarse = float(profile.energy.square().cumsum(0)[max(len(profile.energy) // 3 - 1, 0)])
-    share = coarse / float(profile.energy.square().sum())
+    coarse = float(profile.amplitude.square().cumsum(0)[max(len(profile.amplitude) // 3 - 1, 0)])
+    share = coarse / float(profile.amplitude.square().sum())
     return Section(
         title="What does the first layer look at?",
         answer=f"The coarsest third of the patch patterns holds {share:.0%} of its filters' energy; evenly spread "
@@ -193,7 +193,7 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
             ),
             Panel(
                 figure=_profile_figure(profile),
-                shows="Energy of the filters along the principal components of the patches, from coarse to fine.",
+                shows="Amplitude of the filters along the principal components of the patches, from coarse to fine.",
                 published="Trained first layers agree on a band: neither the very coarse nor the very fine.",
                 formulas=("energy", "components"),
             ),
@@ -207,18 +207,18 @@ def _listed(numbers: list[int]) -> str:
 
 
 def _profile_figure(profile: Profile) -> Figure:
-    top = float(profile.energy.max())
+    top = float(profile.amplitude.max())
     root = profile.root_variance / profile.root_variance.max() * top
     figure = curves(
         [
-            Curve(name="this model", values=profile.energy[None]),
+            Curve(name="this model", values=profile.amplitude[None]),
             Curve(name="random filters of the same size", values=profile.nulls, role="null"),
             Curve(name="root of patch variances (scaled)", values=root[None], role="theory"),
         ],
         title="Energy profile of the first layer",
-        alt="Energy against patch component for the model, for random filters and for the root of the variances",
+        alt="Amplitude against patch component for the model, for random filters and for the root of the variances",
         x="patch component, by decreasing variance",
-        y="energy",
+        y="amplitude",
     )
     # components span all channels, of which a filter of a group sees a part
     patterns = profile.pca.basis.mT.reshape(-1, profile.layer.channels, *profile.layer.size)
@@ -240,10 +240,10 @@ def _moved(inspection: Inspection) -> str:
     most, least = (pick(changes, key=lambda c: c.distance) for pick in (max, min))
     if inspection.has_own_initial:
         lazy = sum(c.distance < 0.1 for c in changes)
+        small = f" {count(lazy, 'layer')} moved by less than a tenth: try freezing them." if lazy else ""
         return (
             f"Training moved layer {most.name} most, by {most.distance:.1f} times its initial size, and layer "
-            f"{least.name} least ({least.distance:.2f}); {lazy} of {len(changes)} layers moved by less than a tenth"
-            + (" and could have been frozen." if lazy else ".")
+            f"{least.name} least ({least.distance:.2f}).{small}"
         )
     grown = sum(c.growth > 1 for c in changes)
     simple = sum(c.effective_rank < 0.8 * c.initial_rank for c in changes)

@@ -229,7 +229,7 @@ class _Probe:
         squares = energy.square()
         coarse = float(squares[: max(1, len(energy) // 3)].sum() / squares.sum())
         try:
-            alike = float(pearson(energy, self.profile.energy))
+            alike = float(pearson(energy, self.profile.amplitude))
         except InvalidInput:  # equal energy along all components, or weights that are not finite
             alike = math.nan
         return dict(zip(OF_PATCHES, (alike, coarse), strict=True))

@@ -32,9 +32,9 @@ class ThreeTheories(Result):
     Parameters
     ----------
     kernel : Tensor of shape (m,)
-        Energy of the learned metric M.
+        Amplitude of the learned metric M.
     network : Tensor of shape (m,)
-        Energy of a trained network's first layer.
+        Amplitude of a trained network's first layer.
     theory : Tensor of shape (m,)
         The linear network's closed form without labels, fitted to the network.
     """
@@ -106,7 +106,9 @@ class LearnedKernel(Result):
     n_test: int = 0
 
     def share(self, accuracy: float) -> str:
-        """A test accuracy in words, with its 95 % range."""
+        """A test accuracy in words, with its 95 % range where the number of images is known."""
+        if not self.n_test:
+            return f"{accuracy:.1%}"
         return share_interval(round(accuracy * self.n_test), self.n_test).percent(1)
 
 
@@ -198,6 +200,6 @@ def _three_theories(train: ImageData, metric: Tensor, side: int, seed: int) -> T
     explanation = explain_profile(trained.into(spec(seed)), train, seed=seed)
     basis = patch_pca(train.x, PatchGeometry.square(side)).basis
     kernel = torch.einsum("di,de,ei->i", basis, metric, basis).clamp(min=0).sqrt()
-    parts = (kernel, explanation.profile.energy, explanation.bias_curve)
+    parts = (kernel, explanation.profile.amplitude, explanation.bias_curve)
     scaled = [part.double() / part.max() for part in parts]
     return ThreeTheories(kernel=scaled[0], network=scaled[1], theory=scaled[2])

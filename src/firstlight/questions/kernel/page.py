@@ -164,10 +164,10 @@ def _first_layer(learned: LearnedKernel) -> tuple[Section, ...]:
                             Curve(name="trained network", values=three.network[None]),
                             Curve(name="linear network, no labels", values=three.theory[None], role="theory"),
                         ],
-                        title="Energy along the components of the patches",
-                        alt="Three curves of energy against patch component, from coarse to fine",
+                        title="Amplitude along the components of the patches",
+                        alt="Three curves of amplitude against patch component, from coarse to fine",
                         x="patch component, by decreasing variance",
-                        y="energy, largest = 1",
+                        y="amplitude, largest = 1",
                     ),
                     shows="The metric of the kernel, the first layer of a network, and the closed form of the linear "
                     "network.",
