@@ -124,8 +124,8 @@ def test_a_tangent_kernel_larger_than_the_memory_is_refused(monkeypatch):
 def test_half_precision_images_are_converted_and_never_computed_with():
     images = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
     half, whole = (inspect(network(), x) for x in (images, images.float()))
-    assert half.profile.energy.dtype == whole.profile.energy.dtype
-    assert torch.equal(half.profile.energy, whole.profile.energy)
+    assert half.profile.amplitude.dtype == whole.profile.amplitude.dtype
+    assert torch.equal(half.profile.amplitude, whole.profile.amplitude)
 
 
 def test_a_kernel_matrix_of_half_precision_images_is_stored(tmp_path):

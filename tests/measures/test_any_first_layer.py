@@ -53,9 +53,9 @@ def expected(patches, filters):
 def compare(model, x, patches, filters):
     measured = profile(model, x)
     energy, variances = expected(patches, filters)
-    size = len(measured.energy)
+    size = len(measured.amplitude)
     torch.testing.assert_close(measured.pca.variances, variances[:size], atol=1e-10, rtol=1e-8)
-    torch.testing.assert_close(measured.energy, energy[:size], atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(measured.amplitude, energy[:size], atol=1e-6, rtol=1e-6)
 
 
 @settings(max_examples=12, deadline=None)
@@ -105,15 +105,24 @@ def test_groups_see_only_their_channels():
     compare(nn.Sequential(layer), x, naive_windows(x, layer), filters.flatten(1))
 
 
+def test_filters_alone_have_the_profile_of_a_layer_with_them():
+    signals, images = torch.randn(6, 4, 20), torch.randn(6, 4, 9, 8)
+    for layer, x in ((nn.Conv1d(4, 6, 5, groups=2), signals), (nn.Conv2d(4, 6, 3, groups=2), images)):
+        alone, model = profile(layer.weight, x), profile(nn.Sequential(layer), x)
+        assert torch.equal(alone.amplitude, model.amplitude)
+    with pytest.raises(InvalidInput, match=r"shaped as the weight of a convolution over the data"):
+        profile(torch.randn(6, 3, 3, 3), images)
+
+
 def test_subtracting_the_initial_layer_gives_the_profile_of_the_update():
     torch.manual_seed(0)
     x, before, after = torch.randn(8, 2, 20), nn.Conv1d(2, 3, 4), nn.Conv1d(2, 3, 4)
     update = nn.Conv1d(2, 3, 4)
     update.weight.data = after.weight.data.double().sub(before.weight.data.double()).float()
     models = [nn.Sequential(layer) for layer in (before, after, update)]
-    moved = profile(models[1], x, subtract=models[0]).energy
-    torch.testing.assert_close(moved, profile(models[2], x).energy, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(moved, profile(models[1], x, subtract=before.weight.detach()).energy)
+    moved = profile(models[1], x, subtract=models[0]).amplitude
+    torch.testing.assert_close(moved, profile(models[2], x).amplitude, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(moved, profile(models[1], x, subtract=before.weight.detach()).amplitude)
 
 
 @pytest.mark.parametrize(

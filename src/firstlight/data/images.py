@@ -168,7 +168,7 @@ class ImageData:
         ----------
         mean, std : sequence of float, optional
             One number for all channels, or one per channel in the order that the model reads; by default
-            0 and 1.
+            0 and 1. Of pixels between 0 and 1 the mean lies there too.
         bgr : bool, default False
             Whether the model reads blue before red: the channels are turned round first.
         """
@@ -178,7 +178,23 @@ class ImageData:
         if mean is None and std is None and not bgr:
             return self
         shift, factor = _per_channel("mean", mean or [0.0], c), _per_channel("std", std or [1.0], c)
-        return self.map(lambda x: ((x.flip(1) if bgr else x) - shift) / factor)
+        if float(shift.abs().max()) > 1 and float(self.x.min()) >= 0 and float(self.x.max()) <= 1:
+            raise InvalidInput(
+                f"`mean` must lie between 0 and 1, as the pixels do; got {list(mean or [])}. Divide `mean` and `std` "
+                "by 255 if they are those of pixels from 0 to 255."
+            )
+        settings = {"mean": shift.flatten().tolist(), "std": factor.flatten().tolist(), "bgr": bgr}
+        return self.map(lambda x: ((x.flip(1) if bgr else x) - shift) / factor, scaled=settings)
+
+    def unscaled(self) -> "ImageData":
+        """Copy with the pixels as they were before :meth:`scaled`, up to rounding."""
+        if not (settings := self.meta.get("scaled")):
+            return self
+        shift, factor = (torch.tensor(settings[name]).reshape(-1, 1, 1) for name in ("mean", "std"))
+        # what lay in [0, 1] does so again: rounding moves it by less than this
+        x = self.x * factor + shift
+        x = torch.where((x - x.round()).abs() < 1e-5, x.round(), x)
+        return self.replace(x=x.flip(1) if settings["bgr"] else x, meta={"scaled": None})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # as NumPy arrays, so that joblib shares large ones between processes by memory map

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,12 @@ def model_from_code(factory: str | Callable[[], nn.Module]) -> nn.Module:
     """
     name = factory if isinstance(factory, str) else getattr(factory, "__name__", repr(factory))
     source = _imported(factory) if isinstance(factory, str) else factory
-    model = source() if callable(source) and not isinstance(source, nn.Module) else source
+    try:
+        model = source() if callable(source) and not isinstance(source, nn.Module) else source
+    except (Exception, SystemExit) as error:
+        if not isinstance(factory, str):  # called from Python, where the traceback is the user's own
+            raise
+        raise InvalidInput(f"{name} failed: {_in_words(error)}.") from error
     if not isinstance(model, nn.Module):
         raise InvalidInput(f"{name} must return a torch.nn.Module; it returned {type(model).__name__}.")
     return model
@@ -81,8 +87,16 @@ def _imported(reference: str) -> object:
     sys.path.insert(0, here)
     try:
         imported: object = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise InvalidInput(f"{reference} cannot be imported: {error}.") from error
+    except (Exception, SystemExit) as error:  # whatever the user's code does while it is imported
+        raise InvalidInput(f"{reference} cannot be imported: {_in_words(error)}.") from error
     finally:
         sys.path.remove(here)
     return imported
+
+
+def _in_words(error: BaseException) -> str:
+    """Kind and first line of an error, and the line of the user's code that raised it."""
+    where = traceback.extract_tb(error.__traceback__)[-1:]
+    place = f" ({Path(where[0].filename).name}, line {where[0].lineno})" if where else ""
+    first = str(error).splitlines()[:1]
+    return f"{type(error).__name__}{': ' + first[0].rstrip('.') if first else ''}{place}"

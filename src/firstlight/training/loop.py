@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -139,6 +140,8 @@ def train(
                     and (saved := load_checkpoint(checkpoint, identity=state.identity)) is not None
                 ):
                     state.restore(saved)
+                    if show is not False:
+                        print(f"{label}: going on from {state.place}.", file=sys.stderr)
                 else:
                     state.observe()
                 every = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
@@ -207,6 +210,14 @@ class _State:
     @property
     def finished(self) -> bool:
         return self.stopped_early or self.step >= self.end
+
+    @property
+    def place(self) -> str:
+        """Where the training stands, in words."""
+        epochs = -(-self.total // self.per_epoch)
+        if epochs == 1:
+            return f"step {self.step:,} of {self.total:,}"
+        return f"epoch {self.step // self.per_epoch + 1} of {epochs}"
 
     def take_step(self) -> None:
         inputs, targets = self.batch()

@@ -46,13 +46,13 @@ class Accumulators:
         self.layers = dict(layers)
         self.generator = generator
         self._bases: dict[str, Tensor | None] = {}
-        self._sizes: dict[str, tuple[int, int, int]] = {}
+        self._sizes: dict[str, tuple[int, int]] = {}
         for name, layer in layers.items():
             rows = filters.get(name, layer.filters)
             g, k, d = rows.shape
             # with k > d, g enters the result as UᵀQU only, U an orthonormal basis of the range of W: d x d sums do
-            self._bases[name], self._sizes[name] = range_basis(rows), (g, k, min(k, d))
-        entries = sum(g * r * r for g, _, r in self._sizes.values())
+            self._bases[name], self._sizes[name] = range_basis(rows), (g, min(k, d))
+        entries = sum(g * r * r for g, r in self._sizes.values())
         self.n_sets = max(2, min(N_SETS, _BYTES // (8 * max(entries, 1))))
         self.counts = torch.zeros(self.n_sets, dtype=torch.float64)
         self.reached: set[str] = set()
@@ -61,7 +61,6 @@ class Accumulators:
         self.directions: Directions | None = None
         self.n_outputs = 0
         self._sums: dict[str, Tensor] = {}
-        self._squares: dict[str, Tensor] = {}
         self._scales: dict[str, float] = {}
         self._bounds: list[tuple[int, int, int]] = []
         self._identity: tuple[str, int] | None = None
@@ -110,7 +109,7 @@ class Accumulators:
         if gradient.ndim < layer.weight.ndim:  # the model shows this layer one image at a time
             gradient = gradient[None]
         scale = self._scale_of(name, gradient)
-        sums, squares = self._sums_of(name, gradient)
+        sums = self._sums_of(name, gradient)
         # A model may fold other axes into the first one (windows of an attention), or put positions first.
         # Every row is counted once all the same; only which set of images it counts for is then a guess.
         n = self._bounds[-1][2]
@@ -120,7 +119,6 @@ class Accumulators:
                 continue
             rows = _rows(some, layer.groups, is_linear=layer.is_linear)
             rows = rows if scale == 1 else rows * scale
-            squares += rows.square().sum(2)
             # g → Uᵀg → Σ g gᵀ over images and positions, one matrix product per group
             if (basis := self._bases[name]) is not None:
                 rows = basis.to(rows).mT @ rows
@@ -135,16 +133,10 @@ class Accumulators:
             part.copy_((part + part.mT) / 2)
         return parts
 
-    def sensitivity(self, name: str) -> Float[Tensor, "g k"]:
-        """Squared gradient at each output of a layer, summed over positions and outputs, by image."""
-        squares = self._squares[name].cpu().double() / self._scales.get(name, 1.0) ** 2
-        return squares / self.counts.sum()
-
     def _add_identity(self, name: str) -> None:
-        sums, squares = self._sums_of(name, self.layers[name].weight)
+        sums = self._sums_of(name, self.layers[name].weight)
         for index, start, stop in self._bounds:
             sums[index].diagonal(dim1=-2, dim2=-1).add_(stop - start)
-            squares += stop - start
 
     def _scale_of(self, name: str, gradient: Tensor) -> float:
         """Power of two that brings the gradients of a layer near 1, or 1 if their squares are ordinary numbers."""
@@ -157,13 +149,12 @@ class Accumulators:
             self._scales[name] = 1.0 if is_ordinary else 2.0 ** max(-126, min(126, -exponent))
         return self._scales[name]
 
-    def _sums_of(self, name: str, like: Tensor) -> tuple[Tensor, Tensor]:
+    def _sums_of(self, name: str, like: Tensor) -> Tensor:
         if name not in self._sums:
             dtype = torch.promote_types(like.dtype, torch.float32)
-            groups, k, r = self._sizes[name]
+            groups, r = self._sizes[name]
             self._sums[name] = torch.zeros(self.n_sets, groups, r, r, dtype=dtype, device=like.device)
-            self._squares[name] = torch.zeros(groups, k, dtype=dtype, device=like.device)
-        return self._sums[name], self._squares[name]
+        return self._sums[name]
 
 
 def _rows(gradient: Tensor, groups: int, *, is_linear: bool) -> Float[Tensor, "g k m"]:

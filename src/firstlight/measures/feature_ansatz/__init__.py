@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firstlight.measures.feature_ansatz.feature_matrix import (
         feature_matrix,
     )
+    from firstlight.measures.feature_ansatz.filter_activity import filter_activity
     from firstlight.measures.feature_ansatz.filter_faults import (
         FilterFaults,
         filter_faults,
@@ -47,6 +48,7 @@ __all__ = [
     "ansatz_from",
     "centred_ansatz",
     "feature_matrix",
+    "filter_activity",
     "filter_faults",
     "layer_maps",
     "patch_gradients",

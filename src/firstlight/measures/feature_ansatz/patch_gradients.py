@@ -67,8 +67,6 @@ class LayerGradients(Result):
         the model; their sum over all images divided by the number of images is Q.
     counts : Tensor of shape (s,)
         Images in each of these sets.
-    sensitivity : Tensor of shape (g, k)
-        Mean over images of the summed squared gradient at the output of each filter.
     is_output : bool
         Whether it gives the model's outputs. Its Q is the identity by definition.
     """
@@ -79,7 +77,6 @@ class LayerGradients(Result):
     shape: tuple[int, ...]
     parts: Float[Tensor, "s g r r"]
     counts: Float[Tensor, " s"]
-    sensitivity: Float[Tensor, "g k"]
     is_output: bool
 
     @property
@@ -333,7 +330,6 @@ def _layer_gradients(layer: AppliedLayer, filters: Tensor, sums: Accumulators) -
         shape=layer.shape,
         parts=sums.parts(layer.name),
         counts=sums.counts.clone(),
-        sensitivity=sums.sensitivity(layer.name),
         is_output=layer.name in sums.output_layers,
     )
 

@@ -29,7 +29,7 @@ from firstlight.models.kinds import as_network
 
 @follows_device
 def profile(
-    model: nn.Module,
+    model: nn.Module | Tensor,
     data: ImagesLike,
     *,
     subtract: nn.Module | Tensor | None = None,
@@ -41,9 +41,10 @@ def profile(
 
     Parameters
     ----------
-    model : torch.nn.Module
+    model : torch.nn.Module or Tensor
         Any module whose forward pass meets a convolution in one, two or three dimensions, or, if it meets
-        none, a linear layer over tokens, as transformers have that cut images into patches.
+        none, a linear layer over tokens, as transformers have that cut images into patches. Or the filters alone,
+        as PyTorch shapes the weight of a convolution; they are applied without stride and padding.
     data : Tensor, ImageData, Dataset, DataLoader, folder and others
         What the model is for, scaled as it expects it: images in any form that
         :func:`firstlight.data.as_images` takes, signals as a tensor ``n c l``, volumes as ``n c d h w``.
@@ -61,11 +62,12 @@ def profile(
     Examples
     --------
     >>> signals = torch.randn(20, 2, 30, generator=torch.Generator().manual_seed(0))
-    >>> profile(nn.Sequential(nn.Conv1d(2, 4, 5), nn.ReLU()), signals).energy.shape
+    >>> profile(nn.Sequential(nn.Conv1d(2, 4, 5), nn.ReLU()), signals).amplitude.shape
     torch.Size([10])
     """
-    data, model = tensor_or_images(data), as_network(model)
+    data = tensor_or_images(data)
     inputs = data.x if isinstance(data, ImageData) else data
+    model = _layer_of(model, inputs) if isinstance(model, Tensor) else as_network(model)
     if inputs.ndim < 3 or len(inputs) == 0:
         raise InvalidInput(
             f"`data` must hold images, signals or volumes, at least one; got a shape of {tuple(inputs.shape)}."
@@ -81,6 +83,29 @@ def profile(
         return _profile_in_two_dimensions(
             model, first.convolution(), inputs[:n_images], subtract=subtract, center=center, seed=seed
         )
+
+
+def _layer_of(weight: Tensor, inputs: Tensor) -> nn.Module:
+    """A convolution with these filters over these inputs."""
+    kinds: dict[int, Any] = {3: nn.Conv1d, 4: nn.Conv2d, 5: nn.Conv3d}
+    groups, rest = divmod(inputs.shape[1], weight.shape[1]) if weight.ndim == inputs.ndim else (0, 1)
+    if (
+        weight.ndim not in kinds
+        or rest
+        or not groups
+        or len(weight) % groups
+        or not weight.is_floating_point()
+    ):
+        raise InvalidInput(
+            "the filters must be shaped as the weight of a convolution over the data (filters, channels, then sides) "
+            f"and hold floating-point numbers; got {tuple(weight.shape)} in {weight.dtype} for data of "
+            f"{tuple(inputs.shape)}."
+        )
+    layer: nn.Module = kinds[weight.ndim](
+        inputs.shape[1], len(weight), tuple(weight.shape[2:]), groups=groups, bias=False
+    )
+    layer.weight = nn.Parameter(weight.detach().clone())
+    return layer
 
 
 def _profile_in_two_dimensions(

@@ -28,12 +28,12 @@ N_NULLS = 32
 
 
 def energy_profile(filters: Float[Tensor, "k d"], basis: Float[Tensor, "d m"]) -> Float[Tensor, " m"]:
-    r"""Energy of a filter bank along each principal component of the patches.
+    r"""Amplitude of a filter bank along each principal component of the patches, the paper's energy profile.
 
     .. math:: e_i = \Big(\sum_j \langle A_j, p_i\rangle^2\Big)^{1/2}
 
-    Unchanged when an orthogonal matrix mixes the filters; scales linearly. Its square is the diagonal of
-    the feature matrix :math:`A^\top A` in the basis of the components.
+    Unchanged when an orthogonal matrix mixes the filters; scales linearly. The paper calls :math:`e_i` an energy; the
+    energy is its square, the diagonal of the feature matrix :math:`A^\top A` in the basis of the components.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Profile(Result):
 
     Parameters
     ----------
-    energy : Tensor of shape (m,)
+    amplitude : Tensor of shape (m,)
         Along each component, by decreasing variance of the patches.
     pca : PCA
         The patch components.
@@ -83,7 +83,7 @@ class Profile(Result):
         Runs of components (half-open) whose variances the data cannot tell apart.
     """
 
-    energy: Float[Tensor, " m"]
+    amplitude: Float[Tensor, " m"]
     pca: PCA
     layer: Convolution
     filters: Float[Tensor, "k d"]
@@ -95,12 +95,12 @@ class Profile(Result):
     @property
     def normalised(self) -> Float[Tensor, " m"]:
         """The profile scaled to a maximum of 1."""
-        return self.energy / self.energy.max()
+        return self.amplitude / self.amplitude.max()
 
     @property
     def block_energy(self) -> Float[Tensor, " blocks"]:
         """Energy summed within runs of components that are not separated: independent of their rotation."""
-        squares = self.energy.square()
+        squares = self.amplitude.square()
         return torch.stack([squares[a:b].sum().sqrt() for a, b in self.blocks])
 
     @property
@@ -110,9 +110,9 @@ class Profile(Result):
 
     def controls(self) -> dict[str, float]:
         """Correlation of the profile with what is no evidence of learning."""
-        null = pearson(self.energy.expand_as(self.nulls), self.nulls)
-        root = pearson(self.energy, self.root_variance)
-        rest = pearson(self.energy[1:], self.root_variance[1:])
+        null = pearson(self.amplitude.expand_as(self.nulls), self.nulls)
+        root = pearson(self.amplitude, self.root_variance)
+        rest = pearson(self.amplitude[1:], self.root_variance[1:])
         return {
             "random filters": float(null.mean()),
             "random filters, sd": float(null.std()),
@@ -195,7 +195,7 @@ def profile_from(
     random = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
     nulls = [energy_profile(spread_groups(draw, layer.groups), pca.basis) for draw in random]
     return Profile(
-        energy=energy_profile(filters, pca.basis),
+        amplitude=energy_profile(filters, pca.basis),
         pca=pca,
         layer=layer,
         filters=filters,
@@ -237,9 +237,9 @@ def profiles_over_time(
 
 def windowed(profile: Profile, *, first: int, last: int) -> Profile:
     """The same profile restricted to components `first` to `last`, counted from 1, both included."""
-    if not 1 <= first <= last <= len(profile.energy):
+    if not 1 <= first <= last <= len(profile.amplitude):
         raise InvalidInput(
-            f"`first` and `last` must lie in 1 .. {len(profile.energy)}; got {first} and {last}."
+            f"`first` and `last` must lie in 1 .. {len(profile.amplitude)}; got {first} and {last}."
         )
     a, b = first - 1, last
     kept = tuple((max(i, a) - a, min(j, b) - a) for i, j in profile.blocks if j > a and i < b)
@@ -248,7 +248,7 @@ def windowed(profile: Profile, *, first: int, last: int) -> Profile:
     )
     return dataclasses.replace(
         profile,
-        energy=profile.energy[a:b],
+        amplitude=profile.amplitude[a:b],
         pca=pca,
         nulls=profile.nulls[:, a:b],
         root_variance=profile.root_variance[a:b],

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FLAGS = MODEL_FLAGS
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".onnx")
-MOST_IMAGES = 64  # as many as `firstlight.questions.compare.measure.compare` looks at by default
+MOST_IMAGES = 1000  # as many as `firstlight.compare` passes through each network
 
 
 def compare(
@@ -78,7 +78,8 @@ def compare(
     split
         Images to use: train or test. By default test, or all images if there are no splits.
     n
-        Number of images; by default 64, or 8 if they are large.
+        Number of images for gradients; by default 64, or 8 if they are large. Dead filters and the accuracy always
+        take 1,000.
     classes
         Number of outputs; by default as many as the checkpoint has.
     option
@@ -105,7 +106,7 @@ def compare(
     files = checkpoint_files(checkpoints)
     architectures = _one_each(arch, len(files))
     place = choose_device(device)
-    images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
+    images = load(data, split, seed=seed, at_most=max(MOST_IMAGES, n or 0), **folder.options)
     load_from = partial(
         load_model, factory=factory, classes=classes, shape=images.shape, options=named_values(option),
         entry=entry,
@@ -202,6 +203,7 @@ def _tell(comparison: "Comparison", output: Path, *, static: bool, json: bool) -
         {
             "initial": comparison.reference,
             "models": [model.numbers() for model in comparison.models],
+            "problem": comparison.problem,
             "left_out": comparison.left_out,
             "without_counterpart": comparison.without_counterpart,
         }

@@ -122,11 +122,11 @@ def _profile(layer: FirstLayerTour) -> Section:
 
 def _profile_figure(layer: FirstLayerTour) -> Figure:
     profile = layer.explanation.profile
-    theory = layer.explanation.bias_curve / profile.energy.norm()
+    theory = layer.explanation.bias_curve / profile.amplitude.norm()
     controls = {"random labels": "random labels"}
     figure = curves(
         [
-            Curve(name="trained", values=_scaled(layer.energies)),
+            Curve(name="trained", values=_scaled(layer.amplitudes)),
             Curve(name="initial", values=_scaled(layer.initial), role="initial"),
             Curve(name="theory without labels", values=theory[None], role="theory"),
             *(
@@ -177,7 +177,7 @@ def _growth(layer: FirstLayerTour) -> Section:
             ),
             Panel(
                 figure=_growth_figure(layer),
-                shows="Energy of what training changed, component by component; both axes are logarithmic.",
+                shows="Amplitude of what training changed, component by component; both axes are logarithmic.",
                 published="Gradient descent moves first along components of large variance.",
                 measured=_ratio(layer),
                 formulas=("update energy",),
@@ -188,7 +188,7 @@ def _growth(layer: FirstLayerTour) -> Section:
 
 def _course_figure(layer: FirstLayerTour) -> Figure:
     title = "Energy profile through training"
-    alt = "Energy against component while the first network trains, beside the initial one"
+    alt = "Amplitude against component while the first network trains, beside the initial one"
     start = Curve(name="initial", values=layer.course[:1], role="initial")
     moments = [
         curves(
@@ -196,7 +196,7 @@ def _course_figure(layer: FirstLayerTour) -> Figure:
             title=title,
             alt=alt,
             x="patch component, by decreasing variance",
-            y="energy",
+            y="amplitude",
         )
         for now in layer.course
     ]
@@ -214,9 +214,9 @@ def _growth_figure(layer: FirstLayerTour) -> Figure:
             for k, i in enumerate(shown)
         ],
         title="Growth during training",
-        alt=f"Energy of the accumulated update against training step, for {len(shown)} components",
+        alt=f"Amplitude of the accumulated update against training step, for {len(shown)} components",
         x="training step",
-        y="energy of the update",
+        y="amplitude of the update",
         at=steps,
         log_x=True,
         log_y=True,
@@ -229,6 +229,6 @@ def _ratio(layer: FirstLayerTour) -> str:
         return "Nothing moved."
     share = moved[:, 0] / moved.sum(1)
     return (
-        f"The first component holds {float(share[0]):.0%} of the summed energy of the update after the first step and "
-        f"{float(share[-1]):.0%} at the end."
+        f"The first component holds {float(share[0]):.0%} of the summed amplitude of the update after the first step "
+        f"and {float(share[-1]):.0%} at the end."
     )

@@ -24,7 +24,7 @@ class FirstLayerTour(Result):
     ----------
     explanation : ProfileExplanation
         Profile of the first network with its theory curve.
-    energies, initial : Tensor of shape (nets, m)
+    amplitudes, initial : Tensor of shape (nets, m)
         Trained and initial profile of every network.
     controls : dict of str to Tensor of shape (m,)
         Profiles of networks that could not learn the task, by what was done to them.
@@ -49,7 +49,7 @@ class FirstLayerTour(Result):
     """
 
     explanation: ProfileExplanation
-    energies: Float[Tensor, "nets m"]
+    amplitudes: Float[Tensor, "nets m"]
     initial: Float[Tensor, "nets m"]
     controls: dict[str, Float[Tensor, " m"]]
     consistency: Consistency | None
@@ -96,7 +96,7 @@ def run_first_layer_tour(
         if layer.weight.shape[1:] != first.layer.weight.shape[1:]:
             continue
         profiles[name] = profile(trained, train, seed=seed)
-        initial.append(profile_from(layer, first.pca).energy)
+        initial.append(profile_from(layer, first.pca).amplitude)
         change = profiles[name].layer.weight - layer.weight
         moved.append(float(change.norm() / layer.weight.norm()))
     update = profile(model, train, subtract=start, seed=seed)
@@ -104,9 +104,9 @@ def run_first_layer_tour(
     steps, shots = film
     return FirstLayerTour(
         explanation=explanation,
-        energies=torch.stack([p.energy for p in profiles.values()]),
+        amplitudes=torch.stack([p.amplitude for p in profiles.values()]),
         initial=torch.stack(initial),
-        controls={name: profile(one, train, seed=seed).energy for name, one in (controls or {}).items()},
+        controls={name: profile(one, train, seed=seed).amplitude for name, one in (controls or {}).items()},
         consistency=None if alone else consistency(profiles),
         pair=None if alone else agreement(*list(profiles.values())[:2], seed=seed),
         steps=steps,

@@ -152,7 +152,7 @@ def order_from_training(
     start = time.perf_counter()
     scores = torch.stack([history.scores for history in histories]).mean(0)
     index = even_sample(train.y, min(n_predicted, len(train)), n_classes=train.n_classes, seed=seed)
-    report = order_report([history.take(index) for history in histories], train.take(index), seed=seed)
+    report = learning_order([history.take(index) for history in histories], train.take(index), seed=seed)
     # thousands of images are right after every epoch: which of them are shown is left to chance
     drawn = torch.randperm(len(scores), generator=generator_from("order shown", seed))
     ranked = drawn[scores[drawn].argsort(descending=True, stable=True)]
