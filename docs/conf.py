@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "_ext"))
+sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]  # our directives, and the reproduction
 
 from firstlight._internal.version import __version__  # noqa: E402
 from firstlight.pages.figures.style import FONT, ROLES  # noqa: E402
