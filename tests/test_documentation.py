@@ -100,7 +100,8 @@ def errata():
 def test_every_erratum_that_is_cited_has_an_entry():
     cited = {
         number: path.name
-        for path in sorted((ROOT / "src").rglob("*"))
+        for folder in ("src", "reproduce")
+        for path in sorted((ROOT / folder).rglob("*"))
         if path.suffix in (".py", ".yaml", ".html")
         for number in re.findall(r"\bE-(\d\d)\b", path.read_text(encoding="utf-8"))
     }

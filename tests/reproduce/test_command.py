@@ -68,7 +68,7 @@ def test_a_run_prints_a_table_or_json_and_records(tmp_path):
     table = reproduce("run", "linear.thm42", "--record", str(tmp_path / "ledger"), **here)
     assert re.search(r"What holds of \d published claims", (tmp_path / "ledger.html").read_text())
     assert "linear.thm42.spectral" in table.stdout
-    assert "2 reproduced" in table.stdout
+    assert "exact relations: 2 of 2 hold" in table.stdout
     assert (tmp_path / "ledger" / "smoke" / "first_layer.json").exists()
     rows = json.loads(reproduce("run", "linear.thm42", "--json", **here).stdout)
     assert [row["verdict"] for row in rows] == ["reproduced", "reproduced"]
