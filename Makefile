@@ -106,7 +106,7 @@ check-desk: $(READY) ## Run every study at desk scale and write reproduce/ledger
 	$(BIN)/reproduce run all --scale desk --record reproduce/ledger
 
 bench: $(READY) ## Print the speed tables (long)
-	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 clean: ## Remove the environment and caches, keep data and runs
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist docs/_build docs/gallery

@@ -40,10 +40,11 @@ from firstlight.data.stored import StoredImages
 from firstlight.estimators import CNTKClassifier, load_machine, save_machine
 from firstlight.kernels import ConvKernel, gram_in_parts
 from firstlight.models import load_weights, save_weights
-from firstlight.models.keras import tfjs_weights
-from firstlight.models.onnx.protobuf import onnx_tensors
+from firstlight.models.onnx.reading import read_graph
 from firstlight.training import Recipe, train_on
+from reference.onnx_files import write_onnx
 from reproduce import entries
+from reproduce.weights.resnet50 import tfjs_weights
 
 OURS, CHECKED, BARE = "ours", "checked", "bare"
 """Files that we wrote and seal; formats with a checksum of their own; formats without any."""
@@ -152,28 +153,12 @@ kind(
 )
 
 
-def varint(number: int) -> bytes:
-    out = b""
-    while number > 127:
-        out, number = out + bytes([number & 127 | 128]), number >> 7
-    return out + bytes([number])
+def write_network(folder: Path) -> None:
+    state = network().state_dict()
+    write_onnx(folder / "m.onnx", [("Gemm", ["x", *state], ["y"])], inputs={"x": [1, 2]}, tensors=state)
 
 
-def field(number: int, content: bytes | int) -> bytes:
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def write_onnx(folder: Path) -> None:
-    graph = b""
-    for name, tensor in network().state_dict().items():
-        shape = b"".join(field(1, side) for side in tensor.shape)
-        graph += field(5, shape + field(2, 1) + field(8, name.encode()) + field(9, tensor.numpy().tobytes()))
-    (folder / "m.onnx").write_bytes(field(7, graph))
-
-
-kind("ONNX", BARE, write_onnx, lambda folder: onnx_tensors(folder / "m.onnx"))
+kind("ONNX", BARE, write_network, lambda folder: read_graph(folder / "m.onnx").tensors)
 
 
 def write_tfjs(folder: Path) -> None:

@@ -309,14 +309,15 @@ def test_label_correlation_needs_every_class():
 def test_resnet50_with_imagenet_weights_prefers_middle_frequencies():
     """The 7x7 stem of a really trained network: far from its start, most energy in middle components."""
     from firstlight._internal.errors import DataUnavailable
+    from reproduce.weights.resnet50 import resnet50_imagenet, resnet50_normalised
 
     try:
-        model = models.resnet50_imagenet()
+        model = resnet50_imagenet()
     except DataUnavailable as reason:
         pytest.skip(str(reason))
     photographs = data.load("photos", split="train", n=300, seed=0).x
     images = F.interpolate(photographs, size=64, mode="bilinear")
-    profile = first_layer.profile(model, models.pretrained.resnet50_normalised(images))
+    profile = first_layer.profile(model, resnet50_normalised(images))
     assert profile.amplitude.shape == (147,)
     thirds = [part.mean().item() for part in profile.amplitude.tensor_split(3)]
     controls = profile.controls()

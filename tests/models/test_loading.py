@@ -316,13 +316,6 @@ def test_a_folder_of_the_name_of_a_package_gives_one_line(tmp_path, monkeypatch)
         firstlight.load_model(architecture="timm:resnet18")
 
 
-def test_the_pretrained_networks_know_which_pixels_they_expect():
-    network = models.PRETRAINED["resnet50_imagenet"]
-    x = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
-    mean, std = (torch.tensor(v)[:, None, None] for v in (network.mean, network.std))
-    assert torch.equal((x - mean) / std, models.pretrained.resnet50_normalised(x))
-
-
 class TakesNames(nn.Module):
     """Wants its images by name, as models of transformers do."""
 

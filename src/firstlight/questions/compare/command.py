@@ -65,8 +65,7 @@ def compare(
     ----------
     checkpoints
         Two or more files of weights, in the order of training; or a folder that holds them, which are then sorted by
-        name with epoch_2 before epoch_10. ONNX files need no architecture. Or names of networks that can be fetched,
-        such as resnet50_imagenet.
+        name with epoch_2 before epoch_10. ONNX files need no architecture.
     arch
         Name of the architecture, as for `firstlight inspect`; once for all checkpoints, or once for each.
     factory
@@ -99,7 +98,6 @@ def compare(
     from firstlight.cli.options import index_or_key, named_values
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
-    from firstlight.models.pretrained import expected_scaling
     from firstlight.questions.compare.measure import compare as compared
 
     page_file(output)
@@ -120,7 +118,7 @@ def compare(
         for (name, path), kind in zip(files.items(), architectures, strict=True)
     }
     before = None if initial is None else loaded(initial, architectures[0])
-    scaled = images.scaled(**expected_scaling(next(iter(files.values())), mean=mean, std=std), bgr=bgr)
+    scaled = images.scaled(mean=mean, std=std, bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "output_part": index_or_key(model_output), "with_regime": regime, "seed": seed
     }  # fmt: skip

