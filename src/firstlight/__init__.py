@@ -1,12 +1,12 @@
 """firstlight shows what a convolutional network learns, in what order, and why."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from firstlight._internal.version import __version__
+from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from firstlight._internal.devices import computing_on
+    from firstlight._internal.version import __version__
     from firstlight.data import ImageData, load
     from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_gradients
     from firstlight.measures.first_layer import profile
@@ -21,62 +21,4 @@ if TYPE_CHECKING:
     from firstlight.questions.inspect.watch import watch
     from firstlight.questions.regime.measure import regime
 
-__all__ = [
-    "ImageData",
-    "Inspection",
-    "__version__",
-    "ansatz",
-    "build",
-    "compare",
-    "computing_on",
-    "explain_profile",
-    "feature_matrix",
-    "inspect",
-    "inspection_page",
-    "linearize",
-    "load",
-    "load_model",
-    "load_network",
-    "load_weights",
-    "ntk_gram",
-    "patch_gradients",
-    "profile",
-    "regime",
-    "watch",
-    "write_page",
-]
-
-# Imported when first asked for, so that `import firstlight` takes milliseconds.
-_WHERE = {
-    "computing_on": "_internal.devices",
-    "ImageData": "data",
-    "load": "data",
-    "Inspection": "questions.inspect.measure",
-    "compare": "questions.compare.measure",
-    "explain_profile": "questions.first_layer.measure",
-    "inspect": "questions.inspect.measure",
-    "regime": "questions.regime.measure",
-    "watch": "questions.inspect.watch",
-    "ansatz": "measures.feature_ansatz",
-    "feature_matrix": "measures.feature_ansatz",
-    "ntk_gram": "measures.linearized",
-    "patch_gradients": "measures.feature_ansatz",
-    "profile": "measures.first_layer",
-    "build": "models",
-    "linearize": "models",
-    "load_model": "models",
-    "load_weights": "models",
-    "load_network": "networks",
-    "inspection_page": "questions.inspect.page",
-    "write_page": "pages.page",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _WHERE:
-        raise AttributeError(f"module 'firstlight' has no attribute {name!r}")
-    return getattr(import_module(f"firstlight.{_WHERE[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+lazy_exports(__name__)

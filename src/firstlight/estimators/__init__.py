@@ -12,17 +12,4 @@ if TYPE_CHECKING:
     from firstlight.estimators.rfm_probe import RFMProbe
     from firstlight.estimators.saving import load_machine, save_machine
 
-__all__ = [
-    "CNTKClassifier",
-    "CNTKRegressor",
-    "ConvRFMClassifier",
-    "ConvRFMRegressor",
-    "DeepConvRFMClassifier",
-    "LinearizedClassifier",
-    "RFMProbe",
-    "feature_layers",
-    "load_machine",
-    "save_machine",
-]
-
 lazy_exports(__name__)

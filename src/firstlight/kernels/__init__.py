@@ -20,29 +20,4 @@ if TYPE_CHECKING:
     )
     from firstlight.kernels.tiled_gram import TiledGram
 
-__all__ = [
-    "RIDGES",
-    "CholeskyPath",
-    "ConvKernel",
-    "Kernel",
-    "PatchKernel",
-    "RidgePath",
-    "Round",
-    "Rounds",
-    "TiledGram",
-    "conjugate_gradients",
-    "gram",
-    "gram_in_parts",
-    "kernel_agop",
-    "kernel_from",
-    "learn_metric",
-    "median_bandwidth",
-    "random_filters",
-    "ridge_residual",
-    "ridge_solution",
-    "ridge_solver",
-    "scaled_gram",
-    "solve_ridge",
-]
-
 lazy_exports(__name__)

@@ -20,29 +20,4 @@ if TYPE_CHECKING:
     from firstlight.models.spec import ModelSpec
     from firstlight.models.weights import WeightsMismatch, load_weights, save_weights
 
-__all__ = [
-    "PRETRAINED",
-    "LinearizedModel",
-    "ModelSpec",
-    "TangentFeatures",
-    "WeightsMismatch",
-    "available",
-    "build",
-    "expected_scaling",
-    "identity_cnn",
-    "identity_fcn_linear",
-    "identity_fcn_relu",
-    "initialise",
-    "linearize",
-    "load_model",
-    "load_weights",
-    "options",
-    "parameter_count",
-    "register_model",
-    "resnet50_imagenet",
-    "save_weights",
-    "tangent_features",
-    "write_identity",
-]
-
 lazy_exports(__name__)

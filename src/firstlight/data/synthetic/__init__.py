@@ -18,20 +18,4 @@ if TYPE_CHECKING:
     )
     from firstlight.data.synthetic.patterns import PATTERNS, pattern, patterns
 
-__all__ = [
-    "FREQUENCIES",
-    "PATTERNS",
-    "PHASES",
-    "bars_in_noise",
-    "correlated_images",
-    "digit_blends",
-    "digits_in_noise",
-    "frequency_curve",
-    "frequency_data",
-    "frequency_points",
-    "partial_sums",
-    "pattern",
-    "patterns",
-]
-
 lazy_exports(__name__)

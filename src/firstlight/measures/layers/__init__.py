@@ -9,11 +9,4 @@ if TYPE_CHECKING:
     from firstlight.measures.layers.class_variation import class_variation
     from firstlight.measures.layers.layer_probe import LayerProbe, layer_probe
 
-__all__ = [
-    "LayerProbe",
-    "activations",
-    "class_variation",
-    "layer_probe",
-]
-
 lazy_exports(__name__)
