@@ -12,6 +12,8 @@ import pytest
 
 from limits import COMMAND
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -43,6 +43,7 @@ def test_equal_contents_are_equal_bytes(tmp_path):
     assert load_sealed(tmp_path / "0").words == words
 
 
+@pytest.mark.long
 def test_every_flipped_bit_of_a_sealed_file_is_noticed(tmp_path):
     file = tmp_path / "f"
     save_sealed(file, tensors(), {"arch": "small"})
