@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.measures.first_layer.any_first_layer import profile
     from firstlight.measures.first_layer.consistency import Agreement, Consistency, agreement, consistency
     from firstlight.measures.first_layer.energy_profile import (
         Profile,
         energy_profile,
         patch_basis,
+        profile,
         profile_from,
         profiles_over_time,
     )
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         FrequencyReading,
         band_energy,
         component_frequencies,
-        filter_frequencies,
         frequency_reading,
     )
     from firstlight.measures.first_layer.label_correlation import label_correlation

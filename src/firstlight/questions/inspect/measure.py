@@ -28,8 +28,7 @@ from firstlight.measures.feature_ansatz.layer_maps import (
     top_eigenvectors,
 )
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
-from firstlight.measures.first_layer.any_first_layer import profile
-from firstlight.measures.first_layer.energy_profile import Profile
+from firstlight.measures.first_layer.energy_profile import Profile, profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network

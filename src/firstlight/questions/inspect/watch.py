@@ -17,8 +17,7 @@ from firstlight.maths.correlation import pearson
 from firstlight.measures.feature_ansatz.ansatz import ansatz_from
 from firstlight.measures.feature_ansatz.filter_faults import filter_faults
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
-from firstlight.measures.first_layer.any_first_layer import profile
-from firstlight.measures.first_layer.energy_profile import Profile, energy_profile
+from firstlight.measures.first_layer.energy_profile import Profile, energy_profile, profile
 from firstlight.measures.first_layer.first_convolution import first_convolution, spread_groups
 from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
 from firstlight.models.kinds import as_network
