@@ -30,13 +30,12 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight._internal.store import RunSpec, Store
 from firstlight.data import load
-from firstlight.data.cache import read_cache, write_cache
+from firstlight.data.cache import StoredImages, read_cache, write_cache
 from firstlight.data.formats.cifar_pickles import pickled_batch
 from firstlight.data.formats.idx import idx_array
-from firstlight.data.formats.mat import mat_reader
 from firstlight.data.images import ImageData
 from firstlight.data.sets.gtsrb import read_gtsrb
-from firstlight.data.stored import StoredImages
+from firstlight.data.sets.svhn import mat_reader
 from firstlight.estimators import CNTKClassifier, load_machine, save_machine
 from firstlight.kernels import ConvKernel, gram_in_parts
 from firstlight.models import load_weights, save_weights

@@ -11,7 +11,7 @@ from firstlight._internal.files import whole_file
 from firstlight._internal.store import RunSpec, Store
 from firstlight._internal.tensor_files import load_sealed, load_tensors, save_sealed, save_tensors
 from firstlight.data import cache
-from firstlight.data.stored import StoredImages
+from firstlight.data.cache import StoredImages
 from firstlight.models import save_weights
 from firstlight.training.checkpoint import save_checkpoint
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.data.synthetic.frequency import frequency_points
+from firstlight.data.synthetic.bars import frequency_points
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
     binned_correlation,

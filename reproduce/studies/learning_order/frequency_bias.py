@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
-from firstlight.data.synthetic.frequency import frequency_data
+from firstlight.data.synthetic.bars import frequency_data
 from firstlight.maths.correlation import pearson, spearman
-from firstlight.measures.learning_order.critical_frequency import critical_frequency
+from firstlight.measures.learning_order.critical_component import critical_frequency
 from firstlight.measures.learning_order.discriminability import discriminabilities
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.training.recipe import Recipe
 from reproduce.catalogue import study
 from reproduce.evidence import Measured, by

@@ -11,7 +11,7 @@ from firstlight.estimators.kernel_machine import (
     KernelRegressor,
     no_type_check,
 )
-from firstlight.kernels.large import ridge_solution, scaled_gram
+from firstlight.kernels.ridge import ridge_solution, scaled_gram
 
 
 class _FixedKernel(KernelMachine):

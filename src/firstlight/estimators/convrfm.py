@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput, unknown_name
@@ -18,8 +19,8 @@ from firstlight.estimators.kernel_machine import (
     no_type_check,
     split,
 )
-from firstlight.kernels.large import ridge_solution, scaled_gram
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
+from firstlight.kernels.ridge import ridge_solution, scaled_gram
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "none": lambda x: x}
 
@@ -288,3 +289,28 @@ class DeepConvRFMClassifier(_RFMClassifier):
         for filters in self.filters_:
             images = self._layer(images, filters)
         return images
+
+
+def feature_layers(machine: DeepConvRFMClassifier, X: Any) -> dict[str, Tensor]:
+    """Return the images, and what each feature layer of a fitted Deep ConvRFM makes of them.
+
+    Only the layers that validation chose are there: a machine whose ``best_layer_`` is 0 has none but the images.
+
+    Parameters
+    ----------
+    machine : DeepConvRFMClassifier
+        Fitted.
+    X : array-like
+        Images, in any form that the machine itself takes.
+
+    Returns
+    -------
+    dict of str to Tensor
+        "images", "feature layer 1" and so on, each with one row per image: what
+        :func:`firstlight.measures.layers.class_variation.class_variation` takes.
+    """
+    check_is_fitted(machine)
+    layers = {"images": new_images(machine, X)}
+    for depth, filters in enumerate(machine.filters_, start=1):
+        layers[f"feature layer {depth}"] = machine._layer([*layers.values()][-1], filters)
+    return layers

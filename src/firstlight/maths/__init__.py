@@ -17,8 +17,7 @@ if TYPE_CHECKING:
         ranks,
         spearman,
     )
-    from firstlight.maths.edges import sobel_magnitude
-    from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches
+    from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches, sobel_magnitude
     from firstlight.maths.pca import PCA, image_pca, patch_pca, separated_blocks
     from firstlight.maths.psd import psd_pinv, psd_sqrt
 

@@ -4,8 +4,7 @@ import math
 
 from torch import Tensor, nn
 
-from firstlight.models.building import Shape, register_model, require_at_least
-from firstlight.models.layers import dropout_slot
+from firstlight.models.building import Shape, dropout_slot, register_model, require_at_least
 
 
 class FullyConnected(nn.Sequential):

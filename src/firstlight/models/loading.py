@@ -8,12 +8,11 @@ from torch import Tensor, nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import build
+from firstlight.models.checkpoints import WeightsMismatch, load_weights
+from firstlight.models.kinds import called_by, model_from_code, unwrapped
 from firstlight.models.onnx.network import load_onnx
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package
 from firstlight.models.pretrained import PRETRAINED
-from firstlight.models.user_code import called_by, model_from_code
-from firstlight.models.weights import WeightsMismatch, load_weights
-from firstlight.models.wrappers import unwrapped
 
 
 def load_model(

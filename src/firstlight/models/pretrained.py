@@ -16,8 +16,8 @@ from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import is_regular
 from firstlight.data.fetching.packages import NpmPackage, npm_files
 from firstlight.models.building import build
+from firstlight.models.checkpoints import fill
 from firstlight.models.keras import convolution_with_batch_norm, tfjs_weights
-from firstlight.models.weights import fill
 
 RESNET50_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)
 """Mean of red, green and blue that the network expects to be subtracted from pixels in [0, 1]."""

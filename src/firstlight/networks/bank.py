@@ -16,7 +16,7 @@ from firstlight._internal.files import seal_of, sha256_of
 from firstlight._internal.tensor_files import load_sealed
 from firstlight._internal.untrusted_files import guarded, read_json
 from firstlight.data.images import ImageData
-from firstlight.models.weights import fill
+from firstlight.models.checkpoints import fill
 from firstlight.networks.definitions import KINDS, Definition, definition
 from firstlight.networks.history import unpacked
 

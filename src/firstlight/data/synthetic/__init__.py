@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.data.synthetic.bars import bars_in_noise
-    from firstlight.data.synthetic.correlated import correlated_images
-    from firstlight.data.synthetic.digits import digit_blends, digits_in_noise
-    from firstlight.data.synthetic.frequency import (
+    from firstlight.data.synthetic.bars import (
         FREQUENCIES,
         PHASES,
+        bars_in_noise,
         frequency_curve,
         frequency_data,
         frequency_points,
         partial_sums,
     )
+    from firstlight.data.synthetic.digits import correlated_images, digit_blends, digits_in_noise
     from firstlight.data.synthetic.patterns import PATTERNS, pattern, patterns
 
 lazy_exports(__name__)

@@ -5,10 +5,15 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.measures.feature_ansatz.ansatz import Ansatz, AnsatzRow, ansatz, ansatz_from
+    from firstlight.measures.feature_ansatz.ansatz import (
+        Ansatz,
+        AnsatzRow,
+        ansatz,
+        ansatz_from,
+        feature_matrix,
+    )
     from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
     from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
-    from firstlight.measures.feature_ansatz.feature_matrix import feature_matrix
     from firstlight.measures.feature_ansatz.filter_faults import FilterFaults, filter_faults
     from firstlight.measures.feature_ansatz.layer_maps import (
         Eigenvectors,

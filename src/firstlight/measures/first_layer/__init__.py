@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.measures.first_layer.consistency import Agreement, Consistency, agreement, consistency
+    from firstlight.measures.first_layer.consistency import (
+        Agreement,
+        Consistency,
+        agreement,
+        consistency,
+        label_correlation,
+    )
     from firstlight.measures.first_layer.energy_profile import (
         Profile,
         energy_profile,
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
         component_frequencies,
         frequency_reading,
     )
-    from firstlight.measures.first_layer.label_correlation import label_correlation
     from firstlight.measures.first_layer.master_filters import master_filters
 
 lazy_exports(__name__)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
+from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
@@ -175,12 +175,12 @@ def profile(
         raise InvalidInput(
             f"`data` must hold images, signals or volumes, at least one; got a shape of {tuple(inputs.shape)}."
         )
-    before = as_network(subtract) if isinstance(subtract, nn.Module) else None
-    with without_autocast(*(network for network in (model, before) if network is not None)):
+    before = [as_network(subtract)] if isinstance(subtract, nn.Module) else []
+    with without_autocast(model, *before):
         layer, pca = patch_basis(model, inputs, center=center, n_images=n_images)
-        if before is not None:
-            subtract = first_layer(before, inputs[:1]).weight
-    return profile_from(layer, pca, subtract=subtract, seed=seed)
+        weight = first_layer(before[0], inputs[:1]).weight if before else subtract
+    assert not isinstance(weight, nn.Module)
+    return profile_from(layer, pca, subtract=weight, seed=seed)
 
 
 def profile_from(layer: Convolution, pca: PCA, *, subtract: Tensor | None = None, seed: int = 0) -> Profile:

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         ComponentClassifier,
         CriticalComponents,
         critical_component,
+        critical_frequency,
     )
-    from firstlight.measures.learning_order.critical_frequency import critical_frequency
     from firstlight.measures.learning_order.discriminability import (
         discriminabilities,
         discriminability,

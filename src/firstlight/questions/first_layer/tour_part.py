@@ -16,7 +16,7 @@ from firstlight.measures.first_layer.energy_profile import (
     profiles_over_time,
 )
 from firstlight.measures.first_layer.frequency import FrequencyReading, band_energy, component_frequencies
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.questions.first_layer.measure import ProfileExplanation, explain_profile
 from firstlight.training.ensemble import Trained
 from firstlight.training.observers import Observer, Snapshots, geometric_steps

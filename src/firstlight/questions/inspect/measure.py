@@ -10,10 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
 from firstlight._internal.autograd.forward_recorder import Recorder
 from firstlight._internal.autograd.model_outputs import OutputName
-from firstlight._internal.autograd.model_state import evaluating, in_full_precision
+from firstlight._internal.autograd.model_state import evaluating, in_full_precision, without_autocast
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result

@@ -15,7 +15,7 @@ from firstlight.data.images import ImageData, even_sample
 from firstlight.data.interventions.normalisation import ChannelNormalisation
 from firstlight.measures.learning_order.accessibility import RecordAccessibility, history_of
 from firstlight.measures.learning_order.discriminability import penultimate_features
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.questions.order.measure import OrderReport, order_report
 from firstlight.training.ensemble import train_ensemble
 from firstlight.training.recipe import Recipe

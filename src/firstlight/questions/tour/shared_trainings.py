@@ -7,7 +7,7 @@ from torch import nn
 
 from firstlight._internal.store.runs import Store
 from firstlight.data.images import ImageData
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.questions.first_layer.tour_part import FirstLayerSnapshots
 from firstlight.training.ensemble import Trained, train_ensemble
 from firstlight.training.recipe import Recipe
