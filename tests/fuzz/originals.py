@@ -37,7 +37,7 @@ from firstlight.data.images import ImageData
 from firstlight.data.sets.gtsrb import read_gtsrb
 from firstlight.data.sets.svhn import mat_reader
 from firstlight.estimators import CNTKClassifier, load_machine, save_machine
-from firstlight.kernels import ConvKernel, gram_in_parts
+from firstlight.kernels import ConvKernel, TiledGram
 from firstlight.models import load_weights, save_weights
 from firstlight.models.keras import tfjs_weights
 from firstlight.models.onnx.protobuf import onnx_tensors
@@ -343,7 +343,9 @@ kind("saved machine", OURS, write_machine, read_machine)
 
 
 def parts_of_gram(folder: Path) -> Tensor:
-    return gram_in_parts(few_images().x, kernel=ConvKernel(depth=1), folder=folder, part=8, n_jobs=1)
+    images = few_images().x
+    tiles = TiledGram.of(images, kernel=ConvKernel(depth=1), folder=folder, side=8, n_jobs=1, show=False)
+    return tiles.columns(torch.arange(len(images)))
 
 
 kind("Gram parts", OURS, parts_of_gram, parts_of_gram)

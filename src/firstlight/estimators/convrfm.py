@@ -18,6 +18,7 @@ from firstlight.estimators.kernel_machine import (
     KernelRegressor,
     no_type_check,
     split,
+    store,
 )
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
 from firstlight.kernels.ridge import ridge_solution, scaled_gram
@@ -50,25 +51,7 @@ class _LearnedKernel(KernelMachine):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.family = family
-        self.depth = depth
-        self.size = size
-        self.readout = readout
-        self.padding = padding
-        self.stride = stride
-        self.bias_variance = bias_variance
-        self.bandwidth = bandwidth
-        self.rounds = rounds
-        self.ridges = ridges
-        self.agop_images = agop_images
-        self.patience = patience
-        self.validation = validation
-        self.refit = refit
-        self.image_shape = image_shape
-        self.precision = precision
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     def _parts(self, images: Tensor, targets: Tensor, given: Any, *, by_class: bool) -> list[Tensor]:
         """Images and targets for fitting, then for choosing."""

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from firstlight.kernels.gradients import kernel_agop
     from firstlight.kernels.gram import gram
     from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
-    from firstlight.kernels.resumable_gram import gram_in_parts
     from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
     from firstlight.kernels.ridge import (
         CholeskyPath,

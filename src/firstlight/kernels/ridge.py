@@ -58,15 +58,6 @@ def solve_ridge(
     return CholeskyPath(kernel, targets)(ridge)
 
 
-def _by_cholesky(kernel: Tensor, targets: Tensor, ridge: float) -> Tensor | None:
-    """Coefficients for one ridge; None if the matrix is not positive definite."""
-    shifted = kernel.double()
-    shifted = shifted.clone() if shifted is kernel else shifted
-    shifted.diagonal().add_(ridge)
-    factor, failed = torch.linalg.cholesky_ex(shifted)
-    return None if failed else torch.cholesky_solve(targets.double(), factor)
-
-
 @dataclass(frozen=True)
 class CholeskyPath:
     r"""Solutions of :math:`(K + \lambda I)\,\alpha = Y`, one Cholesky factor for each λ.
@@ -88,8 +79,11 @@ class CholeskyPath:
     def __call__(self, ridge: float) -> Float[Tensor, "n k"]:
         """Coefficients for one ridge."""
         check_ridge(ridge)
-        solution = _by_cholesky(self.kernel, self.targets, ridge)
-        return self._spectrum(ridge) if solution is None else solution
+        shifted = self.kernel.double()
+        shifted = shifted.clone() if shifted is self.kernel else shifted
+        shifted.diagonal().add_(ridge)
+        factor, failed = torch.linalg.cholesky_ex(shifted)
+        return self._spectrum(ridge) if failed else torch.cholesky_solve(self.targets.double(), factor)
 
     @cached_property
     def _spectrum(self) -> RidgePath:
@@ -140,6 +134,44 @@ def conjugate_gradients(
     most : int, default 2000
         Iterations after which :class:`firstlight._internal.errors.Diverged` is raised.
     """
+
+    def multiply(vectors: Tensor) -> Tensor:
+        return torch.cat([kernel[i : i + BLOCK].double() @ vectors for i in range(0, len(kernel), BLOCK)])
+
+    return solve_by_steps(
+        multiply, lambda chosen: kernel[:, chosen].double(), targets, ridge,
+        rank=rank, tolerance=tolerance, most=most,
+    )  # fmt: skip
+
+
+def solve_by_steps(
+    multiply: Callable[[Tensor], Tensor],
+    columns: Callable[[Tensor], Tensor],
+    targets: Float[Tensor, "n k"],
+    ridge: float,
+    *,
+    rank: int,
+    tolerance: float,
+    most: int,
+    rounding: float = 1e-12,
+    first: Float[Tensor, "n k"] | None = None,
+    listen: Callable[[Tensor], None] = lambda coefficients: None,
+) -> Float[Tensor, "n k"]:
+    """Conjugate gradients for a matrix of which only products and columns are asked.
+
+    Parameters
+    ----------
+    multiply, columns : callable
+        The matrix times some columns, and its columns at some indices, in float64.
+    targets, ridge, rank, tolerance, most
+        As for :func:`conjugate_gradients`.
+    rounding : float, default 1e-12
+        Directions of the approximation below this share of the largest are made up by rounding.
+    first : Tensor of shape (n, k), optional
+        Coefficients to begin with; zeros by default.
+    listen : callable, optional
+        Called with the coefficients after every step.
+    """
     check_ridge(ridge, positive=True)
     wanted = targets.double()
     # All columns are one system with the kernel repeated along its diagonal: a kernel on disk is then read once per
@@ -148,34 +180,40 @@ def conjugate_gradients(
     sizes = torch.where(sizes > 0, sizes, torch.ones_like(sizes))
     flat = (wanted / sizes).numpy().ravel()
 
-    def operator(act: Callable[[Tensor], Tensor]) -> LinearOperator:
-        def matvec(vector: np.ndarray) -> np.ndarray:
-            return act(torch.from_numpy(vector).reshape(wanted.shape)).numpy().ravel()
+    def shaped(vector: np.ndarray) -> Tensor:
+        return torch.from_numpy(vector).reshape(wanted.shape)
 
+    def operator(act: Callable[[Tensor], Tensor]) -> LinearOperator:
+        matvec = lambda vector: act(shaped(vector)).numpy().ravel()  # noqa: E731
         return LinearOperator((flat.size, flat.size), matvec=matvec, dtype=np.float64)
 
-    def apply(vectors: Tensor) -> Tensor:
-        blocks = [kernel[i : i + BLOCK].double() @ vectors for i in range(0, len(kernel), BLOCK)]
-        return torch.cat(blocks) + ridge * vectors
-
-    preconditioner = operator(_nystrom_inverse(kernel, ridge, rank))
-    solution, status = cg(operator(apply), flat, rtol=0.0, atol=tolerance, maxiter=most, M=preconditioner)
+    solution, status = cg(
+        operator(lambda vectors: multiply(vectors) + ridge * vectors),
+        flat,
+        x0=None if first is None else (first.double() / sizes).numpy().ravel(),
+        rtol=0.0,
+        atol=tolerance,
+        maxiter=most,
+        M=operator(_nystrom_inverse(columns, len(wanted), ridge, rank, rounding)),
+        callback=lambda vector: listen(shaped(vector.copy()) * sizes),
+    )
     if status != 0 or not np.isfinite(solution).all():
         raise Diverged(
             f"Conjugate gradients did not reach {tolerance:g} in {most} steps. Raise `ridge` (now {ridge:g}) or `rank`."
         )
-    return torch.from_numpy(solution).reshape(wanted.shape) * sizes
+    return shaped(solution) * sizes
 
 
-def _nystrom_inverse(kernel: Float[Tensor, "n n"], ridge: float, rank: int) -> Callable[[Tensor], Tensor]:
+def _nystrom_inverse(
+    columns: Callable[[Tensor], Tensor], n: int, ridge: float, rank: int, rounding: float
+) -> Callable[[Tensor], Tensor]:
     """Apply the inverse of the Nyström approximation plus ridge, by Woodbury's identity."""
-    n = len(kernel)
     chosen = torch.linspace(0, n - 1, min(rank, n), dtype=torch.float64).round().long()
-    columns = kernel[:, chosen].double()
-    values, vectors = torch.linalg.eigh(columns[chosen])
-    keep = values > values[-1] * 1e-12  # directions that rounding made up
+    some = columns(chosen)
+    values, vectors = torch.linalg.eigh(some[chosen])
+    keep = values > values[-1] * rounding
     # K ≈ C A⁻¹ Cᵀ = L Lᵀ with L = C V Λ^{-½}, for A = V Λ Vᵀ the kernel of the chosen images
-    left = columns @ (vectors[:, keep] / values[keep].sqrt())
+    left = some @ (vectors[:, keep] / values[keep].sqrt())
     inner = torch.linalg.cholesky(left.T @ left + ridge * torch.eye(left.shape[1], dtype=torch.float64))
 
     def precondition(residual: Tensor) -> Tensor:
