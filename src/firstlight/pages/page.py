@@ -1,12 +1,11 @@
 """One self-contained HTML page: words, figures, formulas, the table behind each figure."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
-
-from scipy.stats import beta, binom
 
 from firstlight._internal.files import whole_file
 from firstlight._internal.version import __version__
@@ -179,6 +178,8 @@ def beyond_chance(count: int, *, n: int, p: float) -> bool:
     >>> beyond_chance(3, n=4, p=1 / 9), beyond_chance(19, n=186, p=1 / 9)
     (True, False)
     """
+    from scipy.stats import binom  # when a page is made: a second
+
     return n > 0 and float(binom.sf(count - 1, n, p)) <= LEVEL
 
 
@@ -199,9 +200,9 @@ def chance_of_ignoring_flat(shape: tuple[int, ...], *, share: float) -> float:
     >>> [round(chance_of_ignoring_flat(shape, share=0.1), 2) for shape in ((1, 3, 3), (3, 11, 11))]
     [0.22, 0.69]
     """
-    channels, size = shape[0], 1
-    for side in shape:
-        size *= side
+    from scipy.stats import beta
+
+    channels, size = shape[0], math.prod(shape)
     if size == channels:  # nothing but constant patterns
         return 0.0
     return float(beta.cdf(share**2, channels / 2, (size - channels) / 2))
