@@ -40,7 +40,7 @@ from firstlight.estimators import CNTKClassifier, load_machine, save_machine
 from firstlight.kernels import ConvKernel, TiledGram
 from firstlight.models import load_weights, save_weights
 from firstlight.models.keras import tfjs_weights
-from firstlight.models.onnx.protobuf import onnx_tensors
+from firstlight.models.onnx.reading import onnx_tensors
 from firstlight.training import Recipe, train_on
 from reproduce import entries
 

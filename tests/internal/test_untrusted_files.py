@@ -27,7 +27,7 @@ from firstlight.data.formats.npz import read_npz
 from firstlight.data.formats.pictures import picture
 from firstlight.models import load_weights
 from firstlight.models.keras import tfjs_weights
-from firstlight.models.onnx.protobuf import onnx_tensors
+from firstlight.models.onnx.reading import onnx_tensors
 from reproduce import entries
 
 NESTED = "[" * 100_000

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight.data.fetching import packages
-from firstlight.models.onnx.protobuf import fields, onnx_tensors
+from firstlight.models.onnx.reading import fields, onnx_tensors
 from firstlight.models.stems import STEMS, stem_filters
 
 

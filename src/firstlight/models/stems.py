@@ -19,7 +19,7 @@ from firstlight._internal.registry import Registry
 from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import is_regular
 from firstlight.data.fetching.packages import Wheel, wheel_files
-from firstlight.models.onnx.protobuf import onnx_tensors
+from firstlight.models.onnx.reading import onnx_tensors
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,16 +25,12 @@ if TYPE_CHECKING:
         binned_correlation,
         fastest_share,
         learning_order_constancy,
-        matched,
         order_correlation,
-        running_constancy,
-        smoothed_correlation,
     )
     from firstlight.measures.learning_order.critical_component import (
         ComponentClassifier,
         CriticalComponents,
         critical_component,
-        critical_frequency,
     )
     from firstlight.measures.learning_order.discriminability import (
         discriminabilities,

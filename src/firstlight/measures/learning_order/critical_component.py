@@ -1,7 +1,6 @@
 """How many principal components a linear classifier needs for each example: all numbers at once."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +10,6 @@ from torch.nn import functional as F
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
-from firstlight.data.synthetic.bars import partial_sums
 from firstlight.maths.pca import PCA, image_pca
 
 BLOCK_NUMBERS = 1 << 21  # cumulative scores held at a time: 16 MB of float64
@@ -142,36 +140,3 @@ def _critical(correct: Tensor) -> Int[Tensor, " b"]:
     wrong = (~correct).flip(1)
     last = torch.where(wrong.any(1), m - wrong.to(torch.uint8).argmax(1), 0)  # 1-based, 0 if never wrong
     return torch.where(last == m, 0, last + 1)
-
-
-def critical_frequency(
-    points: Float[Tensor, "n 2"], *, reading: Literal["first", "stable"] = "first"
-) -> Int[Tensor, " n"]:
-    r"""Index, from 0, of the sinusoid with which the partial sum first gives the right label.
-
-    .. math:: \min\{\, j : 1[v \le \lambda_j(z)] = 1[v \le \lambda(z)] \,\}
-
-    Parameters
-    ----------
-    points : Tensor of shape (n, 2)
-        (z, v), as :func:`firstlight.data.synthetic.bars.frequency_points` draws them.
-    reading : {'first', 'stable'}, default 'first'
-        "first", as the paper words it, or "stable": right from there on.
-
-    Examples
-    --------
-    >>> points = torch.tensor([[0.3, 9.0], [-0.6345, -0.7938]])  # the first lies above all sums
-    >>> critical_frequency(points), critical_frequency(points, reading="stable")
-    (tensor([0, 4]), tensor([0, 7]))
-    """
-    if points.ndim != 2 or points.shape[1] != 2 or not points.isfinite().all():
-        raise InvalidInput(f"`points` must be finite pairs (z, v); got the shape {tuple(points.shape)}.")
-    if reading not in ("first", "stable"):
-        raise InvalidInput(f"`reading` must be 'first' or 'stable'; got reading={reading!r}.")
-    sums = partial_sums(points[:, 0])
-    below = points[:, 1].double()[:, None] <= sums
-    right = below == below[:, -1:]
-    if reading == "first":
-        return right.to(torch.uint8).argmax(1)
-    wrong = (~right).flip(1)
-    return torch.where(wrong.any(1), right.shape[1] - wrong.to(torch.uint8).argmax(1), 0)

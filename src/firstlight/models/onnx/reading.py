@@ -12,8 +12,9 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.untrusted_files import guarded, read_bytes
-from firstlight.models.onnx.protobuf import fields
 
+VARINT, EIGHT_BYTES, LENGTH, FOUR_BYTES = 0, 1, 2, 5  # kinds of fields on the wire
+_DAMAGED = "the file ends early or is not protobuf"
 # fields of ONNX's messages, as numbered in its public schema
 GRAPH, OPSET = 7, 8
 OPSET_DOMAIN, OPSET_VERSION = 1, 2
@@ -75,6 +76,34 @@ class Graph:
     outputs: list[str] = field(default_factory=list)
 
 
+def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield number and content of each field; bytes are views, nothing is copied.
+
+    Examples
+    --------
+    >>> [(number, value) for number, value in fields(memoryview(bytes([8, 150, 1])))]
+    [(1, 150)]
+    """
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, kind = key >> 3, key & 7
+        if kind == VARINT:
+            value, at = _varint(message, at)
+            yield number, value
+            continue
+        if kind == LENGTH:
+            size, at = _varint(message, at)
+        elif kind in (EIGHT_BYTES, FOUR_BYTES):
+            size = 8 if kind == EIGHT_BYTES else 4
+        else:
+            raise ValueError(_DAMAGED)
+        if at + size > len(message):
+            raise ValueError(_DAMAGED)
+        yield number, message[at : at + size]
+        at += size
+
+
 def read_graph(path: Path) -> Graph:
     """Read the graph that an ONNX file holds; whatever is wrong with the file is one line.
 
@@ -97,6 +126,18 @@ def read_graph(path: Path) -> Graph:
         if not graph.nodes or not graph.inputs or not graph.outputs:
             raise ValueError("it holds no network")
     return graph
+
+
+def onnx_tensors(path: Path) -> dict[str, Tensor]:
+    """Tensors of floating-point numbers that an ONNX file stores, by name; nothing else of the file is read."""
+    graph = Graph()
+    with guarded(path, "ONNX"):
+        for number, content in fields(memoryview(read_bytes(path))):
+            if number == GRAPH and isinstance(content, memoryview):
+                for inner, tensor in fields(content):
+                    if inner == INITIALIZER and isinstance(tensor, memoryview):
+                        graph.tensors |= [_tensor(tensor)]
+    return {name: tensor for name, tensor in graph.tensors.items() if tensor.is_floating_point()}
 
 
 def _read_into(graph: Graph, message: memoryview) -> None:
@@ -257,16 +298,23 @@ def _ints(content: int | memoryview) -> list[int]:
     """One number, or many that are packed: the fields of a message without their keys."""
     if isinstance(content, int):
         return [_signed(content)]
-    numbers, value, shift = [], 0, 0
-    for byte in bytes(content):
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            numbers.append(_signed(value))
-            value = shift = 0
-        elif shift > 63:
-            raise ValueError("a number has too many digits")
+    numbers, at = [], 0
+    while at < len(content):
+        number, at = _varint(content, at)
+        numbers.append(_signed(number))
     return numbers
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(message) or shift > 63:
+            raise ValueError(_DAMAGED)
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
 
 
 def _floats(content: int | memoryview) -> list[float]:
