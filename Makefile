@@ -109,7 +109,7 @@ check-desk: $(READY) ## Run every study at desk scale and write docs/ledger (lon
 	$(BIN)/firstlight reproduce all --scale desk --record docs/ledger
 
 bench: $(READY) ## Print the speed tables (long)
-	@for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
 clean: ## Remove the environment and caches, keep data and runs
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist docs/_build docs/gallery

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     )
     from firstlight.models.initialisers import initialise
     from firstlight.models.linearized import LinearizedModel, linearize
-    from firstlight.models.linearized_on_fixed_images import TangentFeatures, tangent_features
     from firstlight.models.loading import load_model
     from firstlight.models.pretrained import PRETRAINED, expected_scaling, resnet50_imagenet
 
