@@ -156,11 +156,7 @@ class ImageData:
         return dataclasses.replace(self.take(keep), y=y, classes=names)
 
     def scaled(
-        self,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-        *,
-        bgr: bool = False,
+        self, mean: Sequence[float] | None = None, std: Sequence[float] | None = None, *, bgr: bool = False
     ) -> "ImageData":
         """Copy with the pixels that a model expects: ``(x - mean) / std``.
 

@@ -267,11 +267,7 @@ def scaled_gram(
 
 
 def ridge_solver(
-    inner: Float[Tensor, "n n"],
-    targets: Float[Tensor, "n k"],
-    *,
-    n_ridges: int = 3,
-    show: bool | None = None,
+    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], *, n_ridges: int = 3, show: bool | None = None
 ) -> Callable[[float], Float[Tensor, "n k"]]:
     """Coefficients by ridge, by the cheapest way that the memory allows.
 

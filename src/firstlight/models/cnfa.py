@@ -38,13 +38,7 @@ def cnfa_cnn(
 @register_model("pooling_max", pooling="max")
 @register_model("pooling_avg", pooling="avg")
 def pooling_study(
-    *,
-    classes: int,
-    shape: Shape,
-    pooling: str,
-    depth: int = 4,
-    channels: int = 64,
-    kernel: int = 3,
+    *, classes: int, shape: Shape, pooling: str, depth: int = 4, channels: int = 64, kernel: int = 3
 ) -> nn.Sequential:
     """Padded convolutions without biases: flattened (vec), or pooled after each inner layer (max, avg).
 
@@ -84,12 +78,7 @@ _EXTRA_POOL = 3
 
 @register_model("simplenet")
 def simplenet(
-    *,
-    classes: int,
-    shape: Shape,
-    width: float | int = 1,
-    extra_pool: bool = False,
-    dropout: float = 0.1,
+    *, classes: int, shape: Shape, width: float | int = 1, extra_pool: bool = False, dropout: float = 0.1
 ) -> nn.Sequential:
     """SimpleNet of CNFA; convolutions have biases, global max pooling precedes the linear layer.
 

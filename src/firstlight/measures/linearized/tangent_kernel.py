@@ -132,11 +132,7 @@ def ntk_gram(
 
 @follows_device
 def jacobian(
-    model: nn.Module,
-    images: ImagesLike,
-    *,
-    outputs: Outputs = "full",
-    output_part: OutputName = None,
+    model: nn.Module, images: ImagesLike, *, outputs: Outputs = "full", output_part: OutputName = None
 ) -> Float[Tensor, "rows weights"]:
     r"""Gradients :math:`J = \partial f/\partial w` written out, over all trainable weights in their order.
 
