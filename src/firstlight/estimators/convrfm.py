@@ -211,16 +211,7 @@ class DeepConvRFMClassifier(_RFMClassifier):
         validation: float = 0.2, refit: bool = True, image_shape: tuple[int, int, int] | None = None,
         precision: str = "single", random_state: int = 0, n_jobs: int | None = None, verbose: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(
-            family=family, depth=depth, size=size, readout=readout, padding=padding, stride=stride,
-            bias_variance=bias_variance, bandwidth=bandwidth, rounds=rounds, ridges=ridges,
-            agop_images=agop_images, patience=patience, validation=validation, refit=refit,
-            image_shape=image_shape, precision=precision, random_state=random_state, n_jobs=n_jobs,
-            verbose=verbose,
-        )  # fmt: skip
-        self.filters = filters
-        self.layers = layers
-        self.activation = activation
+        store(self, locals())
 
     def fit(
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,

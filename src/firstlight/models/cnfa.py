@@ -64,7 +64,7 @@ def pooling_study(
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, classes, bias=False))
 
 
-# channels and kernel of each convolution, block by block; a pooling ends every block but the last
+# channels and kernel of each convolution, block by block; a pooling ends every block but the fourth and the last
 _PLAN = (
     ((64, 3), (128, 3), (128, 3), (128, 3)),
     ((128, 3), (128, 3), (256, 3)),
@@ -73,19 +73,18 @@ _PLAN = (
     ((2048, 1), (256, 1)),
     ((256, 3),),
 )
-_EXTRA_POOL = 3
+
+
+_UNPOOLED = 3
 
 
 @register_model("simplenet")
-def simplenet(
-    *, classes: int, shape: Shape, width: float | int = 1, extra_pool: bool = False, dropout: float = 0.1
-) -> nn.Sequential:
+def simplenet(*, classes: int, shape: Shape, width: float | int = 1, dropout: float = 0.1) -> nn.Sequential:
     """SimpleNet of CNFA; convolutions have biases, global max pooling precedes the linear layer.
 
-    `extra_pool` restores the pooling after the 512-channel layer that the first PyTorch port had.
     Dropout acts on whole channels, between blocks.
     """
-    require_side(shape, 32 if extra_pool else 16, name="SimpleNet")
+    require_side(shape, 16, name="SimpleNet")
     dropout_slot(dropout)
     layers: list[nn.Module] = []
     channels = shape[0]
@@ -97,7 +96,7 @@ def simplenet(
             channels = outputs
         if index == len(_PLAN) - 1:
             break
-        if index != _EXTRA_POOL or extra_pool:
+        if index != _UNPOOLED:
             layers.append(nn.MaxPool2d(2))
         layers.append(nn.Dropout2d(dropout) if dropout else nn.Identity())
     return nn.Sequential(*layers, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
