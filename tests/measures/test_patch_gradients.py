@@ -442,7 +442,7 @@ def hourglass(outputs=16):
 @pytest.fixture
 def every_pass_counts(monkeypatch):
     """Let fewer passes be worth it for the smallest networks."""
-    monkeypatch.setattr("firstlight._internal.autograd.reduced_passes.WORTH", 0)
+    monkeypatch.setattr("firstlight._internal.autograd.gradient_accumulators.WORTH", 0)
 
 
 def test_small_networks_have_all_their_passes():

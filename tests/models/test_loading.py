@@ -13,7 +13,7 @@ import firstlight
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.models import WeightsMismatch
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from firstlight.data import load
 from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.measures.feature_ansatz.layer_maps import constant_share
-from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
+from firstlight.pages.page import beyond_chance, chance_of_ignoring_flat
 from firstlight.questions.inspect.measure import inspect
 from firstlight.questions.inspect.page import inspection_page
 from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence

@@ -70,8 +70,8 @@ def train(
     from firstlight.cli.output import announce_split
     from firstlight.data.catalogue import load_splits
     from firstlight.maths.correlation import share_interval
-    from firstlight.models.spec import ModelSpec
-    from firstlight.models.weights import save_weights
+    from firstlight.models.building import ModelSpec
+    from firstlight.models.checkpoints import save_weights
     from firstlight.training.ensemble import train_ensemble, train_once
     from firstlight.training.loop import accuracy
     from firstlight.training.recipe import Recipe

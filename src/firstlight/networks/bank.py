@@ -18,7 +18,7 @@ from firstlight._internal.tensor_files import load_sealed
 from firstlight._internal.untrusted_files import guarded, read_json
 from firstlight.data.images import ImageData
 from firstlight.measures.learning_order.accessibility import AccessibilityHistory
-from firstlight.models.weights import fill
+from firstlight.models.checkpoints import fill
 from firstlight.networks.definitions import KINDS, TITLES, Definition, definition
 from firstlight.networks.history import unpacked
 

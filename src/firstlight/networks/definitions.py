@@ -9,7 +9,7 @@ from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight._internal.seeds import generator_from
 from firstlight.data.catalogue import load
 from firstlight.data.images import ImageData
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.training.recipe import Recipe
 
 SCALING: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {

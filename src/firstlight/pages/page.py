@@ -1,5 +1,6 @@
 """One self-contained HTML page: words, figures, formulas, the table behind each figure."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
@@ -218,3 +219,46 @@ def write_html(html: str, path: Path) -> Path:
 
 def _template(name: str) -> str:
     return resources.files("firstlight.pages").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+LEVEL = 0.05  # share of cases in which chance alone may pass for more
+
+
+def beyond_chance(count: int, *, n: int, p: float) -> bool:
+    """Whether `count` of `n` is more than chance gives in 95 % of cases, if each has probability `p`.
+
+    Looking at many layers, some always stand out: one number counts only together with all others.
+
+    Examples
+    --------
+    >>> beyond_chance(3, n=4, p=1 / 9), beyond_chance(19, n=186, p=1 / 9)
+    (True, False)
+    """
+    from scipy.stats import binom  # when a page is made: a second
+
+    return n > 0 and float(binom.sf(count - 1, n, p)) <= LEVEL
+
+
+def chance_of_ignoring_flat(shape: tuple[int, ...], *, share: float) -> float:
+    """Probability that a random pattern has less than `share` of its norm along constant channels.
+
+    The squared share of a random direction in d dimensions along c of them follows a beta distribution.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Channels, height and width of the pattern.
+    share : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> [round(chance_of_ignoring_flat(shape, share=0.1), 2) for shape in ((1, 3, 3), (3, 11, 11))]
+    [0.22, 0.69]
+    """
+    from scipy.stats import beta
+
+    channels, size = shape[0], math.prod(shape)
+    if size == channels:  # nothing but constant patterns
+        return 0.0
+    return float(beta.cdf(share**2, channels / 2, (size - channels) / 2))

@@ -16,7 +16,7 @@ from firstlight._internal.autograd.model_state import evaluating, in_full_precis
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 ENOUGH_IMAGES = 1000  # silence on so many means silence on fewer than .3 % of all, at 95 %
 BLOCK_PIXELS = 64 * 64**2  # pixels of one forward pass

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight._internal.autograd.forward_recorder import Recorder
-from firstlight._internal.autograd.gradient_accumulators import Accumulators
+from firstlight._internal.autograd.gradient_accumulators import Accumulators, ReducedPasses, reduced_passes
 from firstlight._internal.autograd.layers import (
     AppliedLayer,
     chosen_layers,
@@ -27,7 +27,6 @@ from firstlight._internal.autograd.model_outputs import (
     run,
 )
 from firstlight._internal.autograd.model_state import demand_differentiable, evaluating, in_full_precision
-from firstlight._internal.autograd.reduced_passes import ReducedPasses, reduced_passes
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.progress import progress
@@ -35,7 +34,7 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 FiltersOf = Callable[[Mapping[str, AppliedLayer], Tensor], tuple[Mapping[str, Tensor], dict[str, str]]]
 

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
+from firstlight.data.images import ImageData
 from firstlight.maths.correlation import (
     ChanceBaseline,
     Interval,
@@ -17,6 +19,8 @@ from firstlight.maths.correlation import (
     pearson,
     permutation_baseline,
 )
+from firstlight.maths.patches import PatchGeometry, mean_patches
+from firstlight.maths.pca import PCA
 from firstlight.measures.first_layer.energy_profile import Profile
 
 
@@ -145,3 +149,37 @@ def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int, level: float
     tail = (1 - level) / 2
     low, high = torch.quantile(correlations, torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
     return Interval(value=float(pearson(a.amplitude, b.amplitude)), low=low, high=high, level=level)
+
+
+def label_correlation(data: ImageData, pca: PCA, geometry: PatchGeometry) -> Float[Tensor, "classes m"]:
+    r"""Correlation of average-patch coordinates with class membership.
+
+    .. math:: \mathrm{corr}_i\,(K_{ij},\, 1[y_i = c])
+
+    Rows are classes, columns components. With labels independent of the images the entries have standard
+    deviation :math:`1/\sqrt{n}`, which is the null to print beside them.
+
+    Parameters
+    ----------
+    data : ImageData
+        Labelled images; every class must be present.
+    pca : PCA
+        Patch components of the same geometry.
+    geometry : PatchGeometry
+        Which patches.
+
+    References
+    ----------
+    .. [1] FirstLayer, figure 5.
+    """
+    if (data.counts == 0).any() or data.n_classes < 2:
+        raise InvalidInput("every class needs images, and at least two classes; choose another subset.")
+    coordinates = pca.project(mean_patches(data.x, geometry))
+    members = F.one_hot(data.y, data.n_classes).double()
+    coordinates = coordinates - coordinates.mean(0)
+    members = members - members.mean(0)
+    scale = members.norm(dim=0)[:, None] * coordinates.norm(dim=0)[None]
+    tiny = 1e-12 * coordinates.norm()
+    correlation: Tensor = (members.mT @ coordinates) / scale.clamp(min=1e-300)
+    varies: Tensor = coordinates.norm(dim=0) > tiny
+    return correlation * varies

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
 from firstlight._internal.autograd.model_outputs import OutputName
+from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.errors import FirstlightError, InvalidInput
 from firstlight._internal.progress import progress
 from firstlight._internal.result import Result

@@ -17,7 +17,7 @@ from firstlight.data.images import ImageData
 from firstlight.maths.patches import mean_patches
 from firstlight.measures import first_layer
 from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile
-from firstlight.measures.first_layer.first_convolution import inputs_of_first_convolution
+from firstlight.measures.first_layer.first_convolution import inputs_of_first_layer
 from firstlight.theory.least_squares import Spectrum, flow_filter, spectrum
 
 SCAN = 48  # times on a logarithmic grid before the continuous search starts
@@ -132,10 +132,7 @@ def explain_profile(
         data = data.sample(n_images, seed=seed)
     profile = first_layer.profile(model, data, subtract=subtract, n_images=n_images, seed=seed)
     patches = torch.cat(
-        [
-            mean_patches(block.detach().cpu(), profile.layer.geometry)
-            for block in inputs_of_first_convolution(model, data.x)
-        ]
+        [mean_patches(block, profile.layer.geometry) for block in inputs_of_first_layer(model, data.x)]
     )
     spectral = spectrum(patches @ profile.pca.basis)
     if spectral.rank == 0:

@@ -10,10 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
 from firstlight._internal.autograd.forward_recorder import Recorder
 from firstlight._internal.autograd.model_outputs import OutputName
-from firstlight._internal.autograd.model_state import evaluating, in_full_precision
+from firstlight._internal.autograd.model_state import evaluating, in_full_precision, without_autocast
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
@@ -29,8 +28,7 @@ from firstlight.measures.feature_ansatz.layer_maps import (
     top_eigenvectors,
 )
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
-from firstlight.measures.first_layer.any_first_layer import profile
-from firstlight.measures.first_layer.energy_profile import Profile
+from firstlight.measures.first_layer.energy_profile import Profile, profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network

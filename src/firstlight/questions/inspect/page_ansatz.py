@@ -10,11 +10,10 @@ from torch import Tensor
 from firstlight._internal.shapes import Images
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED, Ansatz, AnsatzRow
 from firstlight.measures.feature_ansatz.layer_maps import Eigenvectors, LayerMaps
-from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid
-from firstlight.pages.page import Answer, Panel, Section
+from firstlight.pages.page import Answer, Panel, Section, beyond_chance, chance_of_ignoring_flat
 
 FOLLOW = "Do the filters follow the gradients?"
 CLEAR = 0.5  # of the way from the null to 1: below, most of a correlation may be the null's

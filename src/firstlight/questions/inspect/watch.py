@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
 from firstlight._internal.autograd.model_outputs import OutputName
+from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.errors import FirstlightError, InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
@@ -18,8 +18,7 @@ from firstlight.measures.feature_ansatz.ansatz import ansatz_from
 from firstlight.measures.feature_ansatz.filter_activity import filter_activity
 from firstlight.measures.feature_ansatz.filter_faults import filter_faults
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
-from firstlight.measures.first_layer.any_first_layer import profile
-from firstlight.measures.first_layer.energy_profile import Profile, energy_profile
+from firstlight.measures.first_layer.energy_profile import Profile, energy_profile, profile
 from firstlight.measures.first_layer.first_convolution import first_convolution, spread_groups
 from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
 from firstlight.models.kinds import as_network

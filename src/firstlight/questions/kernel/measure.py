@@ -17,7 +17,7 @@ from firstlight.kernels.rfm import Round
 from firstlight.maths.correlation import cosine, pearson, share_interval
 from firstlight.maths.patches import PatchGeometry, extract_patches
 from firstlight.maths.pca import patch_pca
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.questions.first_layer.measure import explain_profile
 from firstlight.training.ensemble import train_once
 from firstlight.training.recipe import Recipe

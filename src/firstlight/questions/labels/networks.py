@@ -18,13 +18,11 @@ from firstlight._internal.seeds import global_seed, seed_from
 from firstlight._internal.shapes import Images, Labels
 from firstlight.data.images import ImageData
 from firstlight.data.interventions.normalisation import ChannelNormalisation
-from firstlight.measures.learning_order.accessibility import AccessibilityRecorder
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder, class_scores
 from firstlight.measures.learning_order.discriminability import penultimate_features
-from firstlight.measures.learning_order.label_scores import class_scores
 from firstlight.models.building import available, build
+from firstlight.models.kinds import model_from_code, unwrapped
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package
-from firstlight.models.user_code import model_from_code
-from firstlight.models.wrappers import unwrapped
 from firstlight.questions.labels.result import FEWEST_IMAGES, FEWEST_PER_CLASS
 from firstlight.training.loop import train
 from firstlight.training.recipe import Recipe

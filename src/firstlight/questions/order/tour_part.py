@@ -24,7 +24,7 @@ from firstlight.measures.learning_order.accessibility import (
     history_of,
 )
 from firstlight.measures.learning_order.discriminability import penultimate_features
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.questions.order.measure import OrderReport, learning_order
 from firstlight.training.ensemble import train_ensemble
 from firstlight.training.recipe import Recipe

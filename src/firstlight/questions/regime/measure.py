@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
-from firstlight._internal.autograd.model_state import evaluating
+from firstlight._internal.autograd.model_state import evaluating, without_autocast
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result

@@ -22,7 +22,7 @@ from firstlight.measures.learning_order.accessibility import (
     AccessibilityRecorder,
     history_of,
 )
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.networks.bank import Network, load_network, network_names
 from firstlight.networks.definitions import PLAIN, SCALING, TITLES
 from firstlight.networks.history import first_convolution_name

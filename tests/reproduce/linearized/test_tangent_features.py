@@ -10,10 +10,10 @@ from torch import nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.models import build, linearize
-from firstlight.models import linearized_on_fixed_images as tangent
-from firstlight.models.linearized_on_fixed_images import tangent_features
 from firstlight.training import Recipe, train
 from reference.linearized import jacobian
+from reproduce.studies.linearized import tangent_features as tangent
+from reproduce.studies.linearized.tangent_features import tangent_features
 
 
 @st.composite
