@@ -214,14 +214,15 @@ def test_a_component_shows_its_patch_by_pointer_and_by_keyboard(browser, tour_fi
 
 def test_a_series_is_hidden_by_its_key(browser, tour_file):
     browser.open(tour_file)
+    key = "document.querySelector('.look').closest('figure').querySelector('.key')"
     lines = (
-        "return [...document.querySelector('.key').closest('figure').querySelectorAll('.trace')]"
+        f"return [...{key}.closest('figure').querySelectorAll('.trace')]"
         ".filter(g => g.getBoundingClientRect().width).length"
     )
     before = browser.run(lines)
-    browser.run("document.querySelector('.key button').click()")
+    browser.run(f"{key}.querySelector('button').click()")
     assert browser.run(lines) == before - 2  # the line and its band
-    browser.run("document.querySelector('.key button').click()")
+    browser.run(f"{key}.querySelector('button').click()")
     assert browser.run(lines) == before
 
 
@@ -238,7 +239,7 @@ def test_a_static_page_needs_no_script(browser, small_tour, tmp_path, artefacts)
 
 def test_an_unfinished_page_loads_itself_again(browser, small_tour, tmp_path):
     kept = {
-        name: result for name, result in small_tour.parts.items() if name in ("regime", "kernel", "training")
+        name: result for name, result in small_tour.parts.items() if name in ("regime", "kernel", "network")
     }
     part = dataclasses.replace(small_tour, parts=kept)
     file = write_page(tour_page(part, reloads=True), tmp_path / "growing.html")
@@ -246,7 +247,7 @@ def test_an_unfinished_page_loads_itself_again(browser, small_tour, tmp_path):
     browser.open(file)
     notice = browser.find("#pending").text
     assert (
-        "Still to come: the images, the first layer, the order of learning, filters and gradients, copy"
+        "Still to come: the order of learning, copy or memorise, the first layer, filters and gradients"
         in notice
     )
     write_page(tour_page(small_tour), file)
@@ -281,7 +282,7 @@ def test_folded_figures_and_formulas_unfold_on_paper_and_behind_a_link(browser, 
     browser.see(media="print")
     assert all(browser.run(visible))
     browser.see()
-    browser.run("document.querySelector('figure a[href^=\"#\"]').click()")
+    browser.run("document.querySelector('figure dl a[href^=\"#\"]').click()")
     assert browser.until(
         "return document.querySelector('.formulas :target, .formulas > div:target')?.checkVisibility()"
     )

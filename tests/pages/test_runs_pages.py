@@ -46,7 +46,7 @@ def test_a_stored_tour_gives_the_page_of_the_tour(small_tour, tmp_path):
     store, spec = Store(tmp_path), RunSpec(what="tour", config={})
     store.write(spec, small_tour, wall_seconds=1.0, cpu_seconds=1.0)
     page = runs_page([store.load(spec.id)])
-    assert page.title == "What a small network learned from photos"
+    assert page.title == "What vgg5, seed 0 learned from photos"
     assert len(page.answers) >= 5
 
 
