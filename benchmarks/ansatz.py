@@ -159,13 +159,14 @@ def inspections() -> None:
     """Wall seconds of `inspect`, all cores, both networks of the target list."""
     from firstlight import inspect, models
     from firstlight.data import load
+    from reproduce.weights.resnet50 import resnet50_imagenet, resnet50_normalised
 
     for name, model, images, target in (
         ("ResNet-18, 512 images of 32x32", models.build("resnet18", classes=8), load("photos", n=512), 40),
         (
             "ResNet-50 (ImageNet), 32 images of 224x224",
-            models.resnet50_imagenet(),
-            load("photos224", n=32).map(models.pretrained.resnet50_normalised),
+            resnet50_imagenet(),
+            load("photos224", n=32).map(resnet50_normalised),
             75,
         ),
     ):

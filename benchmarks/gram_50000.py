@@ -26,7 +26,7 @@ from firstlight._internal.executor import cpu_seconds, on_cluster, single_thread
 from firstlight._internal.files import whole_file
 from firstlight._internal.processes import heed_termination
 from firstlight.kernels import ConvKernel, TiledGram, kernel_gram
-from firstlight.kernels.resumable_gram import part_values
+from firstlight.kernels.gram import part_values
 
 KERNEL = ConvKernel(depth=2, size=3)
 SIDE, TILE, BLOCK = 8, 512, 256

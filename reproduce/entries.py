@@ -3,20 +3,22 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from scipy.stats import binom
+from torch import Tensor
 
 from firstlight._internal.errors import StoreProblem
 from firstlight._internal.files import whole_file
 from firstlight._internal.untrusted_files import read_json
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.svg import svg
-from reproduce.evidence import Estimate
-from reproduce.judge import BEYOND, NO_NULL, NOT_BEYOND, NOT_RUN, REPRODUCED, VERDICTS
+from reproduce.evidence import Estimate, Evidence, Point
+from reproduce.judge import BEYOND, NO_NULL, NOT_BEYOND, NOT_RUN, REPRODUCED, VERDICTS, identifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,16 +41,18 @@ class Entry:
         Published settings, and what the study had instead.
     rule : dict of str to str
         The rule as executed.
+    outcomes : dict of str to str
+        What the evidence says about every part of the rule, also about those that did not decide.
     applied : str
         The part of it that decided.
     reason : str
         Why the verdict is not the plain one.
     measured, null : dict of str to dict
-        Mean, interval and the value of each seed, by name.
+        Mean, interval and the value of each seed, by name. One seed alone has no interval: None.
     version, commit, date : str
         Of firstlight, and the day when the numbers were measured. An old entry is no wrong one.
     study, settings, seeds, runs, environment, cpu_seconds
-        What made the numbers, where, and at what cost.
+        What made the numbers, where, and at what cost; a cost that is not known is None.
     note : str
         Said beside the verdict.
     change : str
@@ -66,6 +70,7 @@ class Entry:
     null_reason: str = ""
     departures: dict[str, str] = field(default_factory=dict)
     rule: dict[str, str] = field(default_factory=dict)
+    outcomes: dict[str, str] = field(default_factory=dict)
     applied: str = ""
     reason: str = ""
     measured: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -78,7 +83,7 @@ class Entry:
     commit: str = ""
     date: str = ""
     environment: dict[str, Any] = field(default_factory=dict)
-    cpu_seconds: float = 0.0
+    cpu_seconds: float | None = None
     note: str = ""
     change: str = ""
 
@@ -107,6 +112,55 @@ def counts(entries: Iterable[Entry]) -> dict[str, int]:
     """
     tally = Counter(entry.summary for entry in entries)
     return {name: tally[name] for name in SUMMARIES if tally[name]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """Claims counted, exact relations apart from effects: that algebra holds is no evidence for an effect.
+
+    Parameters
+    ----------
+    n_exact, n_holding : int
+        Exact relations, and those that hold.
+    effects : dict of str to int
+        The other claims by both answers, as :func:`counts` gives them.
+    """
+
+    n_exact: int
+    n_holding: int
+    effects: dict[str, int]
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> "Tally":
+        """Count."""
+        listed = list(entries)
+        exact = [entry for entry in listed if entry.exact]
+        return cls(
+            n_exact=len(exact),
+            n_holding=sum(entry.verdict == REPRODUCED for entry in exact),
+            effects=counts(entry for entry in listed if not entry.exact),
+        )
+
+    @property
+    def exact(self) -> str:
+        """The exact relations in words; empty if there are none."""
+        return f"{self.n_holding} of {self.n_exact} hold" if self.n_exact else ""
+
+    def __str__(self) -> str:
+        """Both in words."""
+        effects = ", ".join(f"{number} {name}" for name, number in self.effects.items())
+        n_effects = sum(self.effects.values())
+        parts = [f"exact relations: {self.exact}"] if self.exact else []
+        parts += [f"{n_effects} effects: {effects}"] if effects else []
+        return "; ".join(parts)
+
+
+def largest(entries: Iterable[Entry]) -> Entry:
+    """Choose the entry of one claim that is counted: the last that was judged, the scales being in rising order."""
+    listed = list(entries)
+    judged = [entry for entry in listed if entry.verdict != NOT_RUN]
+    ran = [entry for entry in listed if entry.runs]
+    return (judged or ran or listed)[-1]
 
 
 def is_beyond(entry: Entry) -> bool:
@@ -186,14 +240,43 @@ def read_entries(path: Path) -> list[Entry]:
         raise StoreProblem(f"The ledger {path} is of another version ({error}). Record it again.") from error
 
 
+def evidence_of(entry: Entry, names: Collection[str]) -> Evidence:
+    """Return what an entry recorded as evidence again: four digits of every seed.
+
+    Parameters
+    ----------
+    entry : Entry
+        With measurements.
+    names : collection of str
+        Identifiers of measurements: a recorded label is "name, point", and both may hold commas.
+    """
+    values: dict[str, dict[Point | None, Tensor]] = {}
+    for label, row in {**entry.measured, **entry.null}.items():
+        parts = label.split(", ")
+        splits = [(", ".join(parts[:i]), ", ".join(parts[i:])) for i in range(len(parts), 0, -1)]
+        name, point = next(((n, p) for n, p in splits if identifier(n) in names), splits[0])
+        seeds = torch.tensor([float(value) for value in row["seeds"]], dtype=torch.float64)
+        values.setdefault(name, {})[_point(point)] = seeds
+    return Evidence(seeds=tuple(entry.seeds), values=values)
+
+
+def _point(word: str) -> Point | None:
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word or None
+
+
 def printable(estimate: Estimate) -> dict[str, Any]:
-    """Round to what is meaningful; JSON knows no infinities."""
-    bounds = [rounded(estimate.low), rounded(estimate.high)]
+    """Round to what is meaningful; one seed has no interval."""
+    bounds = None if len(estimate.seeds) == 1 else [rounded(estimate.low), rounded(estimate.high)]
     return {"mean": rounded(estimate.mean), "interval": bounds, "seeds": [rounded(v) for v in estimate.seeds]}
 
 
 def rounded(value: float) -> float | str:
-    """Four significant digits, counts in full, infinities as words.
+    """Four significant digits, counts in full; JSON knows no infinities, which are words.
 
     Examples
     --------

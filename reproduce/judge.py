@@ -21,7 +21,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from itertools import pairwise
@@ -106,6 +106,15 @@ def identifier(name: str) -> str:
 # ---------------------------------------------------------------- judgement
 
 
+class Outcome(Enum):
+    """What the evidence says about a text; the words complete "that ..."."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    OPEN = "is open: the bound lies inside the interval"
+    MISSING = "was not measured"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
     """What a rule says about the evidence.
@@ -120,28 +129,31 @@ class Judgement:
         The text that decided.
     reason : str
         Why the verdict is not the plain one: missing points, open intervals, failed requirements.
+    outcomes : dict of str to Outcome
+        What the evidence says about every part of the rule that has a text, also about those that did not decide; the
+        keys are those of :attr:`Rule.words`.
     """
 
     verdict: str
     null_verdict: str
     applied: str
     reason: str = ""
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
 
-
-class Outcome(Enum):
-    """What the evidence says about a text; the words complete "that ..."."""
-
-    HOLDS = "holds"
-    FAILS = "does not hold"
-    OPEN = "is open: the bound lies inside the interval"
-    MISSING = "was not measured"
+    @property
+    def is_open(self) -> bool:
+        """Whether further seeds may change the verdict."""
+        return self.verdict == INCONCLUSIVE or (
+            self.verdict == PARTLY and self.outcomes["reproduced"] is Outcome.OPEN
+        )
 
 
 def judge(rule: Rule, evidence: Evidence, *, exact: bool = False) -> Judgement:
     """Apply a rule to the evidence.
 
-    The published text decides if every point it names ran. If not, only the weaker one is left, and the claim can be
-    reproduced partly at best. A bound inside an interval gives "inconclusive".
+    If the published text holds, the claim is reproduced. If it does not, or is open, or a point that it names did not
+    run, the claim is reproduced partly if the weaker text holds. A bound inside an interval that decides gives
+    "inconclusive".
 
     Parameters
     ----------
@@ -152,33 +164,39 @@ def judge(rule: Rule, evidence: Evidence, *, exact: bool = False) -> Judgement:
     exact : bool, default False
         Whether every seed must satisfy the rule by itself, without any interval.
     """
-    if rule.requires and (told := outcome(rule.requires, evidence, exact=exact)) is not Outcome.HOLDS:
-        reason = f"requires {rule.requires}; that {told.value}"
-        return Judgement(verdict=NOT_RUN, null_verdict="", applied=rule.requires, reason=reason)
-    verdict, applied, reason = _effect(rule, evidence, exact=exact)
+    outcomes = {part: outcome(text, evidence, exact=exact) for part, text in rule.words.items() if text}
+    required = outcomes.get("requires", Outcome.HOLDS)
+    if required is not Outcome.HOLDS:
+        verdict, applied = NOT_RUN, rule.requires
+        reason = f"requires {rule.requires}; that {required.value}"
+    else:
+        verdict, applied, reason = _effect(rule, evidence, outcomes)
     null_verdict = "" if verdict == NOT_RUN else NO_NULL
     if rule.null and verdict != NOT_RUN:
-        holds = outcome(rule.null, evidence, exact=exact) is Outcome.HOLDS
-        null_verdict = BEYOND if holds else NOT_BEYOND
-    return Judgement(verdict=verdict, null_verdict=null_verdict, applied=applied, reason=reason)
+        null_verdict = BEYOND if outcomes["beyond its null"] is Outcome.HOLDS else NOT_BEYOND
+    return Judgement(
+        verdict=verdict, null_verdict=null_verdict, applied=applied, reason=reason, outcomes=outcomes
+    )
 
 
-def _effect(rule: Rule, evidence: Evidence, *, exact: bool) -> tuple[str, str, str]:
+def _effect(rule: Rule, evidence: Evidence, outcomes: Mapping[str, Outcome]) -> tuple[str, str, str]:
     """Verdict, text that decided, and reason."""
-    effect = outcome(rule.effect, evidence, exact=exact)
+    effect, weaker = outcomes["reproduced"], outcomes.get("partly")
+    is_open = "one seed has no interval" if len(evidence.seeds) == 1 else "the bound lies inside the interval"
     if effect is Outcome.HOLDS:
         return REPRODUCED, rule.effect, ""
     if effect is Outcome.OPEN:
-        return INCONCLUSIVE, rule.effect, "the bound lies inside the interval"
+        if weaker is Outcome.HOLDS:
+            return PARTLY, rule.weaker, "the full effect is open"
+        return INCONCLUSIVE, rule.effect, is_open
     none = NOT_RUN if effect is Outcome.MISSING else NOT_REPRODUCED
-    lacking = ", ".join(missing(rule.effect, evidence)) if effect is Outcome.MISSING else ""
-    if not rule.weaker:
+    lacking = ", ".join(missing(rule.effect, evidence))
+    if weaker is None:
         return none, rule.effect, f"did not run: {lacking}" if lacking else ""
-    weaker = outcome(rule.weaker, evidence, exact=exact)
     if weaker is Outcome.MISSING:
         return none, rule.weaker, f"did not run: {', '.join(missing(rule.weaker, evidence))}"
     reasons = [f"the published rule needs what did not run: {lacking}"] if lacking else []
-    reasons += ["the bound of the weaker rule lies inside the interval"] if weaker is Outcome.OPEN else []
+    reasons += [f"the weaker rule is open: {is_open}"] if weaker is Outcome.OPEN else []
     verdicts = {Outcome.HOLDS: PARTLY, Outcome.FAILS: NOT_REPRODUCED, Outcome.OPEN: INCONCLUSIVE}
     return verdicts[weaker], rule.weaker, "; ".join(reasons)
 

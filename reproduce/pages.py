@@ -10,8 +10,18 @@ from typing import Any
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store.runs import Store
 from firstlight.pages.page import Panel, render_with, write_html
-from reproduce.catalogue import THEMES, Claim, claims, flat, studies, study_of
-from reproduce.entries import SUMMARIES, Entry, counts, figure_file, is_beyond, read_entries, versions
+from reproduce.catalogue import THEMES, Claim, claims, departures_text, flat, studies, study_of
+from reproduce.entries import (
+    SUMMARIES,
+    Entry,
+    Tally,
+    counts,
+    figure_file,
+    is_beyond,
+    largest,
+    read_entries,
+    versions,
+)  # fmt: skip
 from reproduce.judge import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, PARTLY, REPRODUCED
 from reproduce.run import entry_not_run, study_figures
 
@@ -56,9 +66,9 @@ class ThemeBlock:
         return self.name.replace("_", " ").capitalize()
 
     @property
-    def counts(self) -> dict[str, int]:
-        """Number of claims of each verdict."""
-        return counts(entry for study in self.studies for entry in study.entries)
+    def tally(self) -> Tally:
+        """Exact relations that hold, and effects by verdict."""
+        return Tally.of(entry for study in self.studies for entry in study.entries)
 
 
 def ledger_blocks(entries: Sequence[Entry], *, store: Store | None = None) -> tuple[ThemeBlock, ...]:
@@ -94,7 +104,7 @@ def render_ledger(entries: Sequence[Entry], *, store: Store | None = None, stati
         raise InvalidInput("There is no claim to show.")
     themes = ledger_blocks(entries, store=store)
     panels = [study.panel for theme in themes for study in theme.studies if study.panel]
-    totals = counts(entries)
+    totals, tally = counts(entries), Tally.of(entries)
     return render_with(
         "ledger.html",
         folder=TEMPLATES,
@@ -102,11 +112,13 @@ def render_ledger(entries: Sequence[Entry], *, store: Store | None = None, stati
         static=static,
         themes=themes,
         summaries=[name for name in SUMMARIES if totals.get(name)],
-        counts=totals,
+        effects=[name for name in SUMMARIES if tally.effects.get(name)],
+        tally=tally,
         n_claims=len(entries),
         versions=versions(entries),
         scales=sorted({entry.scale for entry in entries}),
         numbers=estimates_text,
+        departing=departures_text,
     )
 
 
@@ -117,15 +129,40 @@ def write_ledger(
     return write_html(render_ledger(entries, store=store, static=static), path)
 
 
-def recorded_entries(folder: Path, *, scale: str = "desk") -> list[Entry]:
-    """Lines of all ledger files of a scale; claims that are in none of them count as not run."""
-    known = {e.claim: e for theme in THEMES for e in read_entries(folder / scale / f"{theme}.json")}
-    if not known:
+SHOWN = ("desk", "night")
+"""Ledgers to read, the smallest scale first."""
+
+
+def recorded(folder: Path, scales: Sequence[str] = SHOWN) -> dict[str, list[Entry]]:
+    """Entries of every claim in a ledger, in the order of the scales.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the ledger.
+    scales : sequence of str
+        Which of them, in rising order.
+    """
+    found: dict[str, list[Entry]] = {}
+    for scale in scales:
+        for theme in THEMES:
+            for entry in read_entries(folder / scale / f"{theme}.json"):
+                found.setdefault(entry.claim, []).append(entry)
+    if not found:
         raise InvalidInput(
-            f"No {scale} ledger in {folder}. `reproduce run all --scale {scale} --record {folder}` writes one."
+            f"No {' or '.join(scales)} ledger in {folder}. `reproduce run all --scale {scales[0]} --record {folder}` "
+            "writes one."
         )
+    return found
+
+
+def recorded_entries(folder: Path, *, scale: str | None = None) -> list[Entry]:
+    """One line for every claim: that of a scale, or of the largest that was recorded; without one it is not run."""
+    found = recorded(folder, SHOWN if scale is None else (scale,))
     return [
-        known.get(claim.id) or entry_not_run(claim, scale=scale, reason="not in this ledger")
+        largest(found[claim.id])
+        if claim.id in found
+        else entry_not_run(claim, scale=scale or SHOWN[0], reason="not in this ledger")
         for claim in claims().values()
     ]
 
@@ -152,10 +189,9 @@ def _facts(entry: Entry) -> dict[str, str]:
     return {
         "Scale": entry.scale,
         "Seeds": ", ".join(str(seed) for seed in entry.seeds),
-        "Cost": f"{entry.cpu_seconds:.1f} CPU seconds",
+        "Cost": "unknown" if entry.cpu_seconds is None else f"{entry.cpu_seconds:.3g} CPU seconds",
         "Recorded": f"{entry.date}, firstlight {entry.version}, commit {entry.commit}",
         "Runs": ", ".join(entry.runs),
-        "Differs from the published setting in": _settings(entry.departures) or "nothing",
         "Settings": _settings(entry.settings),
         "Environment": _settings(entry.environment),
     }
@@ -168,7 +204,7 @@ def estimates_text(estimates: Mapping[str, Mapping[str, Any]]) -> str:
     --------
     >>> estimates_text({"gap": {"mean": 0.5, "interval": [0.4, 0.6], "seeds": [0.4, 0.6]}})
     'gap 0.5 [0.4, 0.6]'
-    >>> estimates_text({"error": {"mean": 1e-12, "interval": ["-inf", "inf"], "seeds": [1e-12]}})
+    >>> estimates_text({"error": {"mean": 1e-12, "interval": None, "seeds": [1e-12]}})
     'error 1e-12'
     """
     return ", ".join(f"{name} {estimate_text(row)}" for name, row in estimates.items())
@@ -176,8 +212,8 @@ def estimates_text(estimates: Mapping[str, Mapping[str, Any]]) -> str:
 
 def estimate_text(estimate: Mapping[str, Any]) -> str:
     """One mean with its interval, which a single seed does not have."""
-    low, high = estimate["interval"]
-    return f"{estimate['mean']}" if isinstance(low, str) else f"{estimate['mean']} [{low}, {high}]"
+    interval = estimate["interval"]
+    return f"{estimate['mean']}" + (f" [{interval[0]}, {interval[1]}]" if interval else "")
 
 
 def _settings(values: Mapping[str, Any]) -> str:
@@ -188,19 +224,21 @@ def _settings(values: Mapping[str, Any]) -> str:
 
 
 def summary_table(entries: Sequence[Entry]) -> str:
-    """Return a Markdown table of both answers by theme; only verdicts that occur have a column.
+    """Return a Markdown table of both answers by theme, exact relations apart; only verdicts that occur have a column.
 
     Parameters
     ----------
     entries : sequence of Entry
         All lines of a ledger.
     """
-    tallies = {theme: counts(e for e in entries if e.theme == theme) for theme in THEMES}
-    tallies["all"] = counts(entries)
-    used = [name for name in SUMMARIES if tallies["all"].get(name)]
-    rows = [["theme", *used], ["---"] * (1 + len(used))]
+    tallies = {theme: Tally.of(e for e in entries if e.theme == theme) for theme in THEMES}
+    tallies["all"] = Tally.of(entries)
+    used = [name for name in SUMMARIES if tallies["all"].effects.get(name)]
+    rows = [["theme", "exact relations", *used], ["---"] * (2 + len(used))]
     for theme, tally in tallies.items():
-        rows.append([theme.replace("_", " "), *(str(tally.get(name, "")) for name in used)])
+        rows.append(
+            [theme.replace("_", " "), tally.exact, *(str(tally.effects.get(name, "")) for name in used)]
+        )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
@@ -385,10 +423,6 @@ def places(source: str) -> list[str]:
     return list(named)
 
 
-SHOWN = ("desk", "night")
-"""Ledgers to read; what they say of a claim is shown side by side."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Redrawn:
     """A figure of a study that stands for a plate.
@@ -408,7 +442,7 @@ class Redrawn:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimBlock:
-    """A claim at every scale that was recorded, the smallest first; one entry says why, if there is none.
+    """A claim at every scale at which it ran, the smallest first; one entry says why, if there is none.
 
     Parameters
     ----------
@@ -422,9 +456,14 @@ class ClaimBlock:
     contradiction: str
 
     @property
-    def first(self) -> Entry:
-        """The entry that is counted."""
-        return self.entries[0]
+    def counted(self) -> Entry:
+        """The entry whose verdict is that of the claim."""
+        return largest(self.entries)
+
+    @property
+    def smaller(self) -> tuple[Entry, ...]:
+        """The others, which are details."""
+        return tuple(entry for entry in self.entries if entry is not self.counted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -439,16 +478,11 @@ class PlateBlock:
 
 def atlas_blocks(folder: Path) -> dict[str, list[PlateBlock]]:
     """Plates of every paper, with what the ledger in `folder` holds about them."""
-    recorded: dict[str, list[Entry]] = {}
-    for scale in SHOWN:
-        for theme in THEMES:
-            for entry in read_entries(folder / scale / f"{theme}.json"):
-                if entry.runs:
-                    recorded.setdefault(entry.claim, []).append(entry)
+    found = {id: [e for e in entries if e.runs] for id, entries in recorded(folder).items()}
     blocks: dict[str, list[PlateBlock]] = {paper: [] for paper in PAPERS}
     for plate in plates():
         if plate.claims or plate.name != "Text":
-            blocks[plate.paper].append(_block(plate, recorded, folder))
+            blocks[plate.paper].append(_block(plate, found, folder))
     return blocks
 
 
@@ -473,20 +507,21 @@ def write_atlas(folder: Path, path: Path) -> Path:
         n_plates=sum(len(rows) for rows in blocks.values()),
         n_drawn=drawn,
         versions=versions(entry for rows in blocks.values() for entry in _unique(rows)),
-        tallies={paper: counts(_unique(rows)) for paper, rows in blocks.items()},
+        tallies={paper: Tally.of(_unique(rows)) for paper, rows in blocks.items()},
         numbers=estimates_text,
+        departing=departures_text,
     )
     return write_html(html, path)
 
 
 def _unique(rows: list[PlateBlock]) -> list[Entry]:
     """Each claim once, though several figures may show it."""
-    return list({claim.first.claim: claim.first for block in rows for claim in block.claims}.values())
+    return list({claim.counted.claim: claim.counted for block in rows for claim in block.claims}.values())
 
 
-def _block(plate: Plate, recorded: Mapping[str, list[Entry]], folder: Path) -> PlateBlock:
+def _block(plate: Plate, found: Mapping[str, list[Entry]], folder: Path) -> PlateBlock:
     claims = tuple(
-        _claim(recorded.get(claim.id) or [entry_not_run(claim, scale="desk")]) for claim in plate.claims
+        _claim(found.get(claim.id) or [entry_not_run(claim, scale="desk")]) for claim in plate.claims
     )
     shown = {(e.study, e.scale): None for claim in claims for e in claim.entries if e.study}
     figures = []

@@ -15,10 +15,10 @@ from firstlight._internal.executor import keeping
 from firstlight._internal.store.runs import Run, RunSpec, Store
 from firstlight.pages.figures.figure import Figure
 from firstlight.training.checkpoint import load_checkpoint, save_checkpoint
-from reproduce.catalogue import SCALES, Claim, Study, departures, select, studies, study_of
-from reproduce.entries import Entry, printable
+from reproduce.catalogue import SCALES, Claim, Study, claims, departures, select, studies, study_of
+from reproduce.entries import Entry, evidence_of, printable
 from reproduce.evidence import Evidence
-from reproduce.judge import INCONCLUSIVE, NOT_RUN, judge
+from reproduce.judge import NOT_RUN, judge, names_in
 
 Listener = Callable[[str, int, int], None]
 MOST_SEEDS = 30
@@ -137,7 +137,7 @@ def reproduce(
     n_seeds : int, optional
         Number of seeds, instead of each study's own.
     budget : float, default 0.0
-        Seconds to spend on further seeds for claims that are inconclusive.
+        Seconds to spend on further seeds for claims that they may still decide.
     listen : callable
         Told the name, index and number of studies before each of them starts.
     device : str or torch.device, optional
@@ -149,7 +149,7 @@ def reproduce(
     At night scale only studies with settings for it run: the others are the same at desk scale.
     """
     store = store or Store()
-    claims = select(what)
+    listed = select(what)
     studies = studies_of(what, scale=scale)
     finished: dict[str, Finished] = {}
     for index, (name, study) in enumerate(studies.items()):
@@ -158,8 +158,8 @@ def reproduce(
         finished[name] = run_seeds(study, seeds, scale=scale, store=store)
     ends = time.monotonic() + budget
     for name, study in studies.items():
-        finished[name] = _until_decided(study, finished[name], claims, scale=scale, store=store, ends=ends)
-    return [_entry(claim, finished, scale) for claim in claims]
+        finished[name] = _until_decided(study, finished[name], listed, scale=scale, store=store, ends=ends)
+    return [_entry(claim, finished, scale) for claim in listed]
 
 
 def studies_of(what: str, *, scale: str) -> dict[str, type[Study]]:
@@ -171,13 +171,13 @@ def studies_of(what: str, *, scale: str) -> dict[str, type[Study]]:
 
 
 def _until_decided(
-    study: type[Study], done: Finished, claims: list[Claim], *, scale: str, store: Store, ends: float
+    study: type[Study], done: Finished, listed: list[Claim], *, scale: str, store: Store, ends: float
 ) -> Finished:
-    """Add seeds while a claim is inconclusive and there is time."""
-    rules = [(claim.rule, claim.exact) for claim in claims if claim.rule and claim.id in study.claims]
+    """Add seeds while they may change a verdict and there is time."""
+    rules = [(claim.rule, claim.exact) for claim in listed if claim.rule and claim.id in study.claims]
     while done.runs and len(done.runs) < MOST_SEEDS and time.monotonic() < ends:
         evidence = done.evidence
-        if INCONCLUSIVE not in {judge(rule, evidence, exact=exact).verdict for rule, exact in rules}:
+        if not any(judge(rule, evidence, exact=exact).is_open for rule, exact in rules):
             break
         done = run_seeds(study, [*done.runs, max(done.runs) + 1], scale=scale, store=store)
     return done
@@ -189,24 +189,14 @@ def _until_decided(
 def entry_of(
     claim: Claim, study: type[Study], runs: Mapping[int, Run], evidence: Evidence, *, scale: str
 ) -> Entry:
-    """Judge one claim from the runs of its study. At smoke scale only exact claims are judged."""
+    """Judge one claim from the runs of its study."""
     assert claim.rule is not None, f"{claim.id} has a study, but no rule"
-    judgement = judge(claim.rule, evidence, exact=claim.exact)
     measured, null = (evidence.estimates(names) for names in claim.rule.spoken_of(evidence))
-    verdict, null_verdict, reason = judgement.verdict, judgement.null_verdict, judgement.reason
-    if strange := [name for name, e in {**measured, **null}.items() if not math.isfinite(e.mean)]:
-        verdict, null_verdict, reason = NOT_RUN, "", f"not a finite number: {', '.join(strange)}"
-    elif scale == "smoke" and not claim.exact:
-        verdict, null_verdict, reason = NOT_RUN, "", "smoke scale only shows that the study runs"
     run = next(iter(runs.values()))
     return Entry(
         **_said(claim, scale),
-        verdict=verdict,
-        null_verdict=null_verdict,
-        null_reason=claim.no_null,
-        departures=departures(claim, study, scale),
-        applied=judgement.applied,
-        reason=reason,
+        **_judged(claim, evidence, scale=scale),
+        **_departures(claim, study, run.spec.config, len(runs)),
         measured={name: printable(e) for name, e in measured.items()},
         null={name: printable(e) for name, e in null.items()},
         study=study.name,
@@ -217,8 +207,66 @@ def entry_of(
         commit=run.commit,
         date=max(one.finished for one in runs.values())[:10],
         environment=run.environment,
-        cpu_seconds=round(sum(one.cpu_seconds for one in runs.values()), 1),
+        cpu_seconds=round(sum(one.cpu_seconds for one in runs.values()), 3),
     )
+
+
+def _judged(claim: Claim, evidence: Evidence, *, scale: str) -> dict[str, Any]:
+    """Both answers with their grounds, as fields of an entry. At smoke scale only exact claims are judged."""
+    assert claim.rule is not None
+    judgement = judge(claim.rule, evidence, exact=claim.exact)
+    verdict, null_verdict, reason = judgement.verdict, judgement.null_verdict, judgement.reason
+    numbers = evidence.estimates([name for names in claim.rule.spoken_of(evidence) for name in names])
+    if strange := [name for name, e in numbers.items() if not math.isfinite(e.mean)]:
+        verdict, null_verdict, reason = NOT_RUN, "", f"not a finite number: {', '.join(strange)}"
+    elif scale == "smoke" and not claim.exact:
+        verdict, null_verdict, reason = NOT_RUN, "", "smoke scale only shows that the study runs"
+    return {
+        "verdict": verdict,
+        "null_verdict": null_verdict,
+        "null_reason": claim.no_null,
+        "outcomes": {part: told.value for part, told in judgement.outcomes.items()},
+        "applied": judgement.applied,
+        "reason": reason,
+    }
+
+
+def _departures(
+    claim: Claim, study: type[Study] | None, settings: Mapping[str, Any], n_seeds: int
+) -> dict[str, Any]:
+    stated = study.stated if study else {}
+    return {"departures": departures(claim, settings, n_seeds=n_seeds, stated=stated)}
+
+
+def judged_again(entry: Entry) -> Entry:
+    """Return a recorded entry as the claim, the rule and the law of today judge it, without running anything.
+
+    Every seed was recorded, so that the verdict can be had again; numbers, runs and dates stay.
+    """
+    claim = claims().get(entry.claim)
+    if claim is None:
+        return entry
+    said = _said(claim, entry.scale)
+    if not entry.runs or claim.rule is None:
+        return dataclasses.replace(entry, **said, cpu_seconds=None)
+    names = frozenset().union(*(names_in(text) for text in claim.rule.words.values()))
+    return dataclasses.replace(
+        entry,
+        **said,
+        **_judged(claim, evidence_of(entry, names), scale=entry.scale),
+        **_departures(claim, study_of(claim.id), entry.settings, len(entry.seeds)),
+        measured=_finite(entry.measured),
+        null=_finite(entry.null),
+        cpu_seconds=entry.cpu_seconds or None,
+    )
+
+
+def _finite(estimates: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Recorded numbers, without the intervals of infinite width that earlier versions wrote for a single seed."""
+    return {
+        name: {**row, "interval": row["interval"] if len(row["seeds"]) > 1 else None}
+        for name, row in estimates.items()
+    }
 
 
 def entry_not_run(claim: Claim, *, scale: str, reason: str = "not recorded yet") -> Entry:

@@ -13,6 +13,8 @@ import pytest
 from firstlight._internal.version import __version__
 from limits import COMMAND
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

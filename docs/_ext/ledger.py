@@ -2,7 +2,7 @@
 
 ``{ledger} theme`` lists the claims of a theme, with ``:topics:`` (of claims.yaml) only some of them;
 ``{readings} theme`` says what their verdicts come to, topic by topic;
-``{verdicts}`` counts the verdicts of every theme.
+``{verdicts}`` counts the exact relations that hold and the effects by verdict, for every theme.
 """
 
 from pathlib import Path
@@ -14,9 +14,9 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from reproduce.catalogue import THEMES, Claim, select
-from reproduce.entries import SUMMARIES, Entry, counts, figure_file, read_entries, versions
-from reproduce.pages import SHOWN, contradiction, estimate_text, readings
+from reproduce.catalogue import THEMES, Claim, departures_text, select
+from reproduce.entries import SUMMARIES, Entry, Tally, figure_file, largest, read_entries, versions
+from reproduce.pages import SHOWN, contradiction, estimate_text, readings, recorded_entries
 from reproduce.run import entry_not_run
 
 RECORDED = Path(__file__).parents[2] / "reproduce" / "ledger"
@@ -35,20 +35,15 @@ def entries_of(folder: Path, theme: str, scale: str) -> dict[str, Entry]:
 
 
 def rows_of(folder: Path, theme: str, topics: list[str]) -> list[tuple[Claim, list[Entry]]]:
-    """Claims of a theme in the order of claims.yaml, each with its entry at every scale that was recorded."""
+    """Claims of a theme in the order of claims.yaml, each with its entry at every scale at which it ran."""
     recorded = {scale: entries_of(folder, theme, scale) for scale in SHOWN}
     rows = []
     for claim in select(theme):
         if topics and claim.topic not in topics:
             continue
-        entries = [recorded[scale][claim.id] for scale in SHOWN if claim.id in recorded[scale]]
+        entries = [e for scale in SHOWN if (e := recorded[scale].get(claim.id)) and e.runs]
         rows.append((claim, entries or [entry_not_run(claim, scale="desk", reason="not recorded yet")]))
     return rows
-
-
-def in_words(tally: dict[str, int]) -> str:
-    """Counts in words, the welcome ones first."""
-    return ", ".join(f"{number} {name}" for name, number in tally.items())
 
 
 class LedgerTable(SphinxDirective):
@@ -71,9 +66,9 @@ class LedgerTable(SphinxDirective):
             ]
             for claim, entries in rows
         ]
-        first = [entries[0] for _, entries in rows]
-        dated = ", ".join(filter(None, (f"{len(rows)} claims", versions(first))))
-        words = f"{dated}: {in_words(counts(first))}."
+        counted = [largest(entries) for _, entries in rows]
+        dated = ", ".join(filter(None, (f"{len(rows)} claims", versions(counted))))
+        words = f"{dated}: {Tally.of(counted)}."
         head = [
             "claim",
             "reported",
@@ -95,7 +90,7 @@ class Readings(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Write one item per topic."""
         rows = _rows(self)
-        entries = {claim.id: shown[0] for claim, shown in rows}
+        entries = {claim.id: largest(shown) for claim, shown in rows}
         items = nodes.bullet_list()
         for topic, sentences in readings([claim for claim, _ in rows], entries).items():
             lead = nodes.paragraph("", "", nodes.strong("", f"{topic[0].upper()}{topic[1:]}. "))
@@ -110,19 +105,19 @@ class Verdicts(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Build the table."""
-        tallies = {
-            theme: counts(entries[0] for _, entries in rows_of(_folder(self), theme, [])) for theme in THEMES
-        }
-        used = [name for name in SUMMARIES if any(tally.get(name) for tally in tallies.values())]
+        entries = recorded_entries(_folder(self))
+        tallies = {theme: Tally.of(e for e in entries if e.theme == theme) for theme in THEMES}
+        used = [name for name in SUMMARIES if any(tally.effects.get(name) for tally in tallies.values())]
         rows = [
             [
                 [_text(theme.replace("_", " "))],
-                [_text(str(sum(tally.values())))],
-                *([_text(str(tally.get(name, 0)))] for name in used),
+                [_text(tally.exact)],
+                *([_text(str(tally.effects.get(name, 0)))] for name in used),
             ]
             for theme, tally in tallies.items()
         ]
-        return [_table(["theme", "claims", *used], rows, (30, 10, *(12 for _ in used)))]
+        head = ["theme", "exact relations", *used]
+        return [_table(head, rows, (30, 10, *(12 for _ in used)))]
 
 
 def _rows(directive: SphinxDirective) -> list[tuple[Claim, list[Entry]]]:
@@ -195,14 +190,24 @@ def _scale(entry: Entry, entries: list[Entry]) -> str:
 
 
 def _verdict(entries: list[Entry]) -> list[nodes.Node]:
-    shown: list[nodes.Node] = []
+    """Show the verdict of the largest scale, with what a reader needs to judge it; those of smaller ones as details."""
+    counted = largest(entries)
+    classes = ["verdict", "verdict-" + counted.verdict.replace(" ", "-")]
+    shown: list[nodes.Node] = [
+        nodes.paragraph("", "", nodes.strong(counted.verdict, counted.verdict, classes=classes))
+    ]
+    scale = f"{counted.scale} scale" if counted.runs else ""
+    if told := ", ".join(filter(None, (NULL_WORDS.get(counted.null_verdict), scale))):
+        shown.append(_text(told, "ledger-source"))
+    if "partly" in counted.outcomes and counted.verdict != "partly":
+        shown.append(_text(f"The weaker rule {counted.outcomes['partly']}.", "ledger-source"))
+    shown += [_text(text, "ledger-source") for text in (counted.reason, counted.note) if text]
+    if counted.runs:
+        told = departures_text(counted.departures)
+        shown.append(_text(f"Instead of the published setting: {told}.", "ledger-source"))
     for entry in entries:
-        classes = ["verdict", "verdict-" + entry.verdict.replace(" ", "-")]
-        said = nodes.strong(entry.verdict, f"{_scale(entry, entries)}{entry.verdict}", classes=classes)
-        shown.append(nodes.paragraph("", "", said))
-        if entry.null_verdict:
-            shown.append(_text(NULL_WORDS[entry.null_verdict], "ledger-source"))
-        shown += [_text(text, "ledger-source") for text in (entry.reason, entry.note) if text]
+        if entry is not counted:
+            shown.append(_text(f"{entry.scale}: {entry.summary}", "ledger-source"))
     if len(entries) > 1 and (words_of_both := contradiction(entries[0], entries[-1])):
         shown.append(_text(f"The scales differ. {words_of_both}", "ledger-source"))
     return shown

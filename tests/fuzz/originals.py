@@ -30,20 +30,20 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight._internal.store import RunSpec, Store
 from firstlight.data import load
-from firstlight.data.cache import read_cache, write_cache
+from firstlight.data.cache import StoredImages, read_cache, write_cache
 from firstlight.data.formats.cifar_pickles import pickled_batch
 from firstlight.data.formats.idx import idx_array
-from firstlight.data.formats.mat import mat_reader
 from firstlight.data.images import ImageData
 from firstlight.data.sets.gtsrb import read_gtsrb
-from firstlight.data.stored import StoredImages
+from firstlight.data.sets.svhn import mat_reader
 from firstlight.estimators import CNTKClassifier, load_machine, save_machine
-from firstlight.kernels import ConvKernel, gram_in_parts
+from firstlight.kernels import ConvKernel, TiledGram
 from firstlight.models import load_weights, save_weights
-from firstlight.models.keras import tfjs_weights
-from firstlight.models.onnx.protobuf import onnx_tensors
+from firstlight.models.onnx.reading import read_graph
 from firstlight.training import Recipe, train_on
+from reference.onnx_files import write_onnx
 from reproduce import entries
+from reproduce.weights.resnet50 import tfjs_weights
 
 OURS, CHECKED, BARE = "ours", "checked", "bare"
 """Files that we wrote and seal; formats with a checksum of their own; formats without any."""
@@ -152,28 +152,12 @@ kind(
 )
 
 
-def varint(number: int) -> bytes:
-    out = b""
-    while number > 127:
-        out, number = out + bytes([number & 127 | 128]), number >> 7
-    return out + bytes([number])
+def write_network(folder: Path) -> None:
+    state = network().state_dict()
+    write_onnx(folder / "m.onnx", [("Gemm", ["x", *state], ["y"])], inputs={"x": [1, 2]}, tensors=state)
 
 
-def field(number: int, content: bytes | int) -> bytes:
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    return varint(number << 3 | 2) + varint(len(content)) + content
-
-
-def write_onnx(folder: Path) -> None:
-    graph = b""
-    for name, tensor in network().state_dict().items():
-        shape = b"".join(field(1, side) for side in tensor.shape)
-        graph += field(5, shape + field(2, 1) + field(8, name.encode()) + field(9, tensor.numpy().tobytes()))
-    (folder / "m.onnx").write_bytes(field(7, graph))
-
-
-kind("ONNX", BARE, write_onnx, lambda folder: onnx_tensors(folder / "m.onnx"))
+kind("ONNX", BARE, write_network, lambda folder: read_graph(folder / "m.onnx").tensors)
 
 
 def write_tfjs(folder: Path) -> None:
@@ -344,7 +328,9 @@ kind("saved machine", OURS, write_machine, read_machine)
 
 
 def parts_of_gram(folder: Path) -> Tensor:
-    return gram_in_parts(few_images().x, kernel=ConvKernel(depth=1), folder=folder, part=8, n_jobs=1)
+    images = few_images().x
+    tiles = TiledGram.of(images, kernel=ConvKernel(depth=1), folder=folder, side=8, n_jobs=1, show=False)
+    return tiles.columns(torch.arange(len(images)))
 
 
 kind("Gram parts", OURS, parts_of_gram, parts_of_gram)

@@ -13,6 +13,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.onnx.network import load_onnx
 from firstlight.models.onnx.operations import operation
+from firstlight.models.onnx.reading import fields
 from models_and_inputs import IMAGES, Mixed, PatchTransformer
 from reference.onnx_files import field, write_onnx
 
@@ -196,3 +197,11 @@ def test_damaged_files_are_refused_or_read_and_nothing_else(tmp_path):
             messages.append(str(error))
     assert len(messages) > 40
     assert not any("\n" in message for message in messages)
+
+
+def test_fields_are_views_of_the_message():
+    message = memoryview(field(3, b"abc") + field(4, 300))
+    assert [(number, bytes(v) if isinstance(v, memoryview) else v) for number, v in fields(message)] == [
+        (3, b"abc"),
+        (4, 300),
+    ]

@@ -7,6 +7,7 @@ from firstlight.data import load
 from firstlight.pages.page import write_page
 from firstlight.questions.tour import run_tour
 from firstlight.questions.tour.page import tour_page
+from firstlight.questions.tour.subject import TrainedSubject
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +16,9 @@ def small_tour(shared_folder):
     train, test = (load("photos", split=split, n=40, seed=0) for split in ("train", "test"))
     spec = RunSpec(what="tour", config={"minutes": 0.05, "networks": 2}, data=train.fingerprint)
     store = Store(shared_folder / "tours")
-    return store.fetch_or_run(spec, lambda scratch: run_tour(train, test, minutes=0.05, n_networks=2)).result
+    return store.fetch_or_run(
+        spec, lambda scratch: run_tour(TrainedSubject(train, test, minutes=0.05))
+    ).result
 
 
 @pytest.fixture(scope="session")

@@ -1,3 +1,6 @@
+import pytest
+
+from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store import Store
 from reproduce.catalogue import claims
 from reproduce.entries import record
@@ -41,3 +44,9 @@ def test_the_atlas_shows_what_was_recorded_and_says_what_was_not(tmp_path):
     assert "not recorded yet" in html
     assert "there is nothing to redraw or check" in html
     assert "<script" not in html
+
+
+def test_a_folder_without_a_ledger_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="No desk or night ledger in"):
+        write_atlas(tmp_path / "nowhere", tmp_path / "atlas.html")
+    assert not (tmp_path / "atlas.html").exists()

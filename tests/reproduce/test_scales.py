@@ -14,7 +14,7 @@ DESK = Entry(
 )  # fmt: skip
 NIGHT = replace(
     DESK, verdict="reproduced", scale="night", applied="reproduced: a > b", seeds=[0], runs=["z"], cpu_seconds=7200.0,
-    measured={"constant (at 57)": {"mean": 0.75, "interval": ["-inf", "inf"], "seeds": [0.75]}},
+    measured={"constant (at 57)": {"mean": 0.75, "interval": None, "seeds": [0.75]}},
     settings={"base": {"image_size": 28, "width": 8}, "values": [5, 29], "seed": 0},
 )  # fmt: skip
 
@@ -52,7 +52,10 @@ def test_the_atlas_shows_reported_desk_and_night_side_by_side(tmp_path):
     ):
         assert text in html
     blocks = atlas_blocks(tmp_path)["IdentityCrisis"]
-    (claim,) = {c.first.claim: c for b in blocks for c in b.claims if c.first.claim == DESK.claim}.values()
-    assert [entry.scale for entry in claim.entries] == ["desk", "night"]
+    (claim,) = {
+        c.counted.claim: c for b in blocks for c in b.claims if c.counted.claim == DESK.claim
+    }.values()
+    assert claim.counted.scale == "night"
+    assert [entry.scale for entry in claim.smaller] == ["desk"]
     record([replace(NIGHT, verdict="partly")], tmp_path)
     assert "The scales differ" not in write_atlas(tmp_path, tmp_path / "atlas.html").read_text()

@@ -9,11 +9,11 @@ from firstlight.data.catalogue import load
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, ansatz_from
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.models.building import build
-from firstlight.models.pretrained import resnet50_imagenet, resnet50_normalised
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, by
+from reproduce.weights.resnet50 import resnet50_imagenet, resnet50_normalised
 
 
 @study("cnfa.fig1.all_models", "cnfa.fig7.init_lower")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from firstlight._internal.store.runs import Store
 from firstlight.data.catalogue import load
 from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED, ansatz
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.training.ensemble import train_once

@@ -10,7 +10,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight.maths.correlation import cosine
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
-from firstlight.theory.one_step import one_step_filters
+from firstlight.theory.least_squares import one_step_filters
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured
 

@@ -21,7 +21,7 @@ from firstlight.kernels.ridge import RidgePath
 from firstlight.maths.correlation import pearson
 from firstlight.maths.patches import PatchGeometry, extract_patches
 from firstlight.measures.feature_ansatz.ansatz import Ansatz, ansatz
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.training.ensemble import Trained, train_once
 from firstlight.training.loop import accuracy
 from firstlight.training.recipe import Recipe

@@ -11,7 +11,7 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions.labels import shuffled_labels
 from firstlight.kernels.kernel import ConvKernel
 from firstlight.maths.correlation import cosine
-from firstlight.maths.edges import sobel_magnitude
+from firstlight.maths.patches import sobel_magnitude
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid
 from reproduce.catalogue import Study, study

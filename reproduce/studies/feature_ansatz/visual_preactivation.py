@@ -7,7 +7,7 @@ from torch import nn
 
 from firstlight._internal.seeds import generator_from, global_seed
 from firstlight.maths.patches import PatchGeometry
-from firstlight.measures.feature_ansatz.feature_matrix import feature_matrix
+from firstlight.measures.feature_ansatz.ansatz import feature_matrix
 from firstlight.measures.feature_ansatz.layer_maps import patch_operator_map
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by

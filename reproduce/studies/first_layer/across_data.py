@@ -6,7 +6,7 @@ import torch
 
 from firstlight.data.catalogue import load
 from firstlight.maths.correlation import null_spread, pearson
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.training.recipe import Recipe

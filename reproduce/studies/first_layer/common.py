@@ -13,7 +13,7 @@ from firstlight.maths.correlation import pearson
 from firstlight.maths.patches import PatchGeometry
 from firstlight.maths.pca import PCA, patch_pca
 from firstlight.measures.first_layer.energy_profile import energy_profile
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.training.ensemble import Trained, train_ensemble
 from firstlight.training.loop import accuracy
 from firstlight.training.recipe import Recipe

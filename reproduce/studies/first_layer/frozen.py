@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from firstlight._internal.store.runs import Store
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.training.ensemble import train_once

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from firstlight.data.interventions.labels import random_labels
 from firstlight.maths.patches import PatchGeometry
-from firstlight.measures.first_layer.label_correlation import label_correlation
+from firstlight.measures.first_layer.consistency import label_correlation
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.heatmap import heatmap
 from reproduce.catalogue import Study, study

@@ -9,13 +9,13 @@ from torch import Tensor
 from firstlight._internal.seeds import generator_from
 from firstlight.maths.correlation import null_spread, pearson
 from firstlight.measures.first_layer.energy_profile import energy_profile
-from firstlight.models.pretrained import resnet50_imagenet
-from firstlight.models.stems import stem_filters
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured
 from reproduce.studies.first_layer.common import basis, images, mean, within
+from reproduce.weights.first_layers import stem_filters
+from reproduce.weights.resnet50 import resnet50_imagenet
 
 THREE = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2")
 FACES = ("mtcnn_pnet", "mtcnn_rnet", "mtcnn_onet")

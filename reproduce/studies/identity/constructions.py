@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from firstlight._internal.seeds import generator_from
-from firstlight.data.synthetic.correlated import correlated_images
+from firstlight.data.synthetic.digits import correlated_images
 from firstlight.maths.correlation import cosine
 from firstlight.models.image_to_image import identity_cnn, identity_fcn_linear, identity_fcn_relu
 from reproduce.catalogue import Study, study

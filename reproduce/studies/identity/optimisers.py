@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from firstlight.data.synthetic.correlated import correlated_images
+from firstlight.data.synthetic.digits import correlated_images
 from firstlight.measures.copy_or_memorise.identity_score import image_outputs, similarities
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.heatmap import heatmap

@@ -12,7 +12,6 @@ from firstlight.data.interventions.principal_components import ComponentProjecti
 from firstlight.maths.correlation import pearson
 from firstlight.maths.pca import PCA, image_pca
 from firstlight.measures.learning_order.accessibility import AccessibilityHistory
-from firstlight.measures.learning_order.constancy import smoothed_correlation
 from firstlight.measures.learning_order.critical_component import critical_component
 from firstlight.measures.learning_order.discriminability import (
     discriminabilities,
@@ -33,6 +32,7 @@ from reproduce.studies.learning_order.common import (
     random_directions,
     training_accuracy,
 )
+from reproduce.studies.learning_order.order_curves import smoothed_correlation
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"

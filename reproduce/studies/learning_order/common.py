@@ -26,7 +26,7 @@ from firstlight.measures.learning_order.compact_representation import (
     activation_free_representation,
     compact_representation,
 )
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.theory.deep_linear import columns_at, principal_moments

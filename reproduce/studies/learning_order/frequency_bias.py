@@ -6,15 +6,14 @@ import torch
 from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
-from firstlight.data.synthetic.frequency import frequency_data
 from firstlight.maths.correlation import pearson, spearman
-from firstlight.measures.learning_order.critical_frequency import critical_frequency
 from firstlight.measures.learning_order.discriminability import discriminabilities
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.training.recipe import Recipe
 from reproduce.catalogue import study
 from reproduce.evidence import Measured, by
 from reproduce.studies.learning_order.common import CurveStudy, ensemble_seed, histories, training_accuracy
+from reproduce.studies.learning_order.frequency_task import critical_frequency, frequency_data
 
 KS = (10, 30)
 BY_FREQUENCY, DEALT = "accessibility against frequency", "with frequencies dealt at random"

@@ -9,7 +9,6 @@ from firstlight._internal.executor import map_tasks
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.measures.learning_order.accessibility import AccessibilityRecorder, history_of
-from firstlight.measures.learning_order.constancy import running_constancy
 from firstlight.models.building import build
 from firstlight.training.loop import train
 from firstlight.training.observers import geometric_steps
@@ -17,6 +16,7 @@ from firstlight.training.recipe import Recipe
 from reproduce.catalogue import study
 from reproduce.evidence import Measured
 from reproduce.studies.learning_order.common import CurveStudy, ensemble_seed, pair
+from reproduce.studies.learning_order.order_curves import running_constancy
 
 
 @study("relu2.sec54.loc_peak")

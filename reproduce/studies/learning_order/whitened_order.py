@@ -6,7 +6,7 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions.normalisation import ChannelNormalisation
 from firstlight.data.interventions.principal_components import ZCAWhitening
 from firstlight.measures.learning_order.accessibility import AccessibilityHistory
-from firstlight.measures.learning_order.constancy import learning_order_constancy, matched, running_constancy
+from firstlight.measures.learning_order.constancy import learning_order_constancy
 from reproduce.catalogue import study
 from reproduce.evidence import Measured
 from reproduce.studies.learning_order.common import (
@@ -17,6 +17,7 @@ from reproduce.studies.learning_order.common import (
     images,
     linear_network,
 )
+from reproduce.studies.learning_order.order_curves import matched, running_constancy
 
 
 @study("loc.fig7a", "loc.fig7b")

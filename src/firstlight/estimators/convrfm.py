@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput, unknown_name
@@ -17,9 +18,10 @@ from firstlight.estimators.kernel_machine import (
     KernelRegressor,
     no_type_check,
     split,
+    store,
 )
-from firstlight.kernels.large import ridge_solution, scaled_gram
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
+from firstlight.kernels.ridge import ridge_solution, scaled_gram
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "none": lambda x: x}
 
@@ -49,25 +51,7 @@ class _LearnedKernel(KernelMachine):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.family = family
-        self.depth = depth
-        self.size = size
-        self.readout = readout
-        self.padding = padding
-        self.stride = stride
-        self.bias_variance = bias_variance
-        self.bandwidth = bandwidth
-        self.rounds = rounds
-        self.ridges = ridges
-        self.agop_images = agop_images
-        self.patience = patience
-        self.validation = validation
-        self.refit = refit
-        self.image_shape = image_shape
-        self.precision = precision
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     def _parts(self, images: Tensor, targets: Tensor, given: Any, *, by_class: bool) -> list[Tensor]:
         """Images and targets for fitting, then for choosing."""
@@ -263,16 +247,7 @@ class DeepConvRFMClassifier(_RFMClassifier):
         validation: float = 0.2, refit: bool = True, image_shape: tuple[int, int, int] | None = None,
         precision: str = "single", random_state: int = 0, n_jobs: int | None = None, verbose: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(
-            family=family, depth=depth, size=size, readout=readout, padding=padding, stride=stride,
-            bias_variance=bias_variance, bandwidth=bandwidth, rounds=rounds, ridges=ridges,
-            agop_images=agop_images, patience=patience, validation=validation, refit=refit,
-            image_shape=image_shape, precision=precision, random_state=random_state, n_jobs=n_jobs,
-            verbose=verbose,
-        )  # fmt: skip
-        self.filters = filters
-        self.layers = layers
-        self.activation = activation
+        store(self, locals())
 
     def fit(
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
@@ -324,3 +299,28 @@ class DeepConvRFMClassifier(_RFMClassifier):
         for filters in self.filters_:
             images = self._layer(images, filters)
         return images
+
+
+def feature_layers(machine: DeepConvRFMClassifier, X: Any) -> dict[str, Tensor]:
+    """Return the images, and what each feature layer of a fitted Deep ConvRFM makes of them.
+
+    Only the layers that validation chose are there: a machine whose ``best_layer_`` is 0 has none but the images.
+
+    Parameters
+    ----------
+    machine : DeepConvRFMClassifier
+        Fitted.
+    X : array-like
+        Images, in any form that the machine itself takes.
+
+    Returns
+    -------
+    dict of str to Tensor
+        "images", "feature layer 1" and so on, each with one row per image: what
+        :func:`firstlight.measures.layers.class_variation.class_variation` takes.
+    """
+    check_is_fitted(machine)
+    layers = {"images": new_images(machine, X)}
+    for depth, filters in enumerate(machine.filters_, start=1):
+        layers[f"feature layer {depth}"] = machine._layer([*layers.values()][-1], filters)
+    return layers

@@ -30,6 +30,11 @@ def no_type_check(function: F) -> F:
     return function
 
 
+def store(estimator: Any, parameters: dict[str, Any]) -> None:
+    """Keep the arguments of a constructor under their names, and do nothing else, as scikit-learn asks."""
+    vars(estimator).update({k: v for k, v in parameters.items() if k not in ("self", "__class__")})
+
+
 class KernelMachine(BaseEstimator):  # type: ignore[misc]
     """A predictor ``K(x, X_fit) @ dual_coef``; subclasses say how the kernel is chosen.
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from firstlight._internal.devices import computing_on
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight.estimators.image_rows import new_images
-from firstlight.estimators.kernel_machine import KernelClassifier, no_type_check, split
+from firstlight.estimators.kernel_machine import KernelClassifier, no_type_check, split, store
 from firstlight.measures.linearized.exact_solution import LinearSolution, solve_linearized
 from firstlight.models.building import build
 from firstlight.models.linearized import LinearizedModel, linearize
@@ -103,20 +103,7 @@ class LinearizedClassifier(KernelClassifier):
         random_state: int = 0,
         device: str | None = None,
     ) -> None:
-        self.model = model
-        self.width = width
-        self.model_options = model_options
-        self.solver = solver
-        self.ridge = ridge
-        self.validation = validation
-        self.lr = lr
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.image_shape = image_shape
-        self.random_state = random_state
-        self.device = device
+        store(self, locals())
 
     def fit(self, X: Any, y: Any) -> "LinearizedClassifier":
         """Solve or train the linearised network on one-hot targets."""

@@ -173,7 +173,7 @@ def part_values(
     dtype: torch.dtype,
     part: int,
 ) -> np.ndarray:
-    """Values of one part, on one thread. GramFiles of whole tiles have the bits of the whole matrix."""
+    """Values of one part, on one thread. Parts of whole tiles have the bits of the whole matrix."""
     i, j = block
     first = x[i : i + part]
     second = None if z is None and i == j else (x if z is None else z)[j : j + part]

@@ -16,8 +16,7 @@ from firstlight._internal.shapes import Images
 from firstlight.kernels.gradients import kernel_agop
 from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import Kernel, check_gradients
-from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
-from firstlight.kernels.ridge import check_ridge
+from firstlight.kernels.ridge import check_ridge, ridge_solution, ridge_solver, scaled_gram
 
 RIDGES = (1e-8, 1e-5, 1e-3)
 """Ridges that are tried by default."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import torch
 from jaxtyping import Bool, Float, Num
@@ -39,6 +40,17 @@ class Interval(Result):
     high: float
     level: float
 
+    def percent(self, digits: int = 0) -> str:
+        """A share in words, with its range.
+
+        Examples
+        --------
+        >>> Interval(value=0.91, low=0.882, high=0.934, level=0.95).percent()
+        '91% (88% to 93%)'
+        """
+        value, low, high = (f"{share:.{digits}%}" for share in (self.value, self.low, self.high))
+        return f"{value} ({low} to {high})"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChanceBaseline(Result):
@@ -62,6 +74,21 @@ class ChanceBaseline(Result):
     def spread(self) -> float:
         """Standard deviation over the random pairings."""
         return float(self.draws.std(correction=0))
+
+
+def share_interval(hits: int, n: int, *, level: float = 0.95) -> Interval:
+    """Share of hits with Wilson's interval, which stays in [0, 1] and holds for small numbers too.
+
+    Examples
+    --------
+    >>> [round(bound, 3) for bound in (share_interval(9, 10).low, share_interval(9, 10).high)]
+    [0.596, 0.982]
+    """
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    share = hits / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Interval(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half), level=level)
 
 
 def pearson(a: Rows, b: Rows) -> Float[Tensor, "*rows"]:

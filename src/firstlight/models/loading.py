@@ -8,12 +8,9 @@ from torch import Tensor, nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import build
-from firstlight.models.onnx.network import load_onnx
+from firstlight.models.checkpoints import WeightsMismatch, load_weights
+from firstlight.models.kinds import called_by, model_from_code, unwrapped
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package
-from firstlight.models.pretrained import PRETRAINED
-from firstlight.models.user_code import called_by, model_from_code
-from firstlight.models.weights import WeightsMismatch, load_weights
-from firstlight.models.wrappers import unwrapped
 
 
 def load_model(
@@ -33,9 +30,8 @@ def load_model(
     ----------
     checkpoint : str or Path, optional
         Weights: a safetensors file, or a torch checkpoint of tensors in any layout. Or an ONNX file, which
-        needs nothing else: it is read, never run. Or the name of a network that firstlight can fetch, such as
-        ``"resnet50_imagenet"``, which needs nothing else either. Leave it out if `factory` loads the weights
-        itself, and to take the pretrained weights of other packages, which download them.
+        needs nothing else: it is read, never run. Leave it out if `factory` loads the weights itself, and to
+        take the pretrained weights of other packages, which download them.
     architecture : str, optional
         One of :func:`firstlight.models.available`; or ``timm:NAME``, ``torchvision:NAME`` or ``hf:NAME``
         for a model of timm, torchvision or transformers, where that package is installed.
@@ -82,22 +78,18 @@ def _loaded(
     entry: str | None,
 ) -> nn.Module:
     """Build a model and load its weights; of the number of outputs the checkpoint knows more than we do."""
-    if str(checkpoint) in PRETRAINED:
-        if architecture is not None or factory is not None:
-            raise InvalidInput(
-                f"{checkpoint} is a whole network that is fetched by name. Leave out `architecture` and `factory`."
-            )
-        return PRETRAINED[str(checkpoint)].load()
     if checkpoint is not None and Path(checkpoint).suffix.lower() == ".onnx":
         if architecture is not None or factory is not None:
             raise InvalidInput(
                 f"{checkpoint} holds a whole network with its weights. Leave out `architecture` and `factory`."
             )
+        from firstlight.models.onnx.network import load_onnx  # six files that nothing else needs
+
         return load_onnx(Path(checkpoint))
     if (architecture is None) == (factory is None):
         raise InvalidInput(
             "A checkpoint needs the model it was saved from: give either `architecture`, the name of one, or "
-            f"`factory`, code that builds it. {_pretrained_hint()}"
+            "`factory`, code that builds it."
         )
 
     def empty(outputs: int | None) -> nn.Module:
@@ -132,10 +124,6 @@ def _built(
     if not has_checkpoint:
         raise InvalidInput(
             f"{architecture!r} needs a checkpoint: its weights are not trained without one. "
-            f"firstlight.build({architecture!r}) gives the untrained network. {_pretrained_hint()}"
+            f"firstlight.build({architecture!r}) gives the untrained network."
         )
     return build(architecture, classes=10 if classes is None else classes, shape=shape, **options)
-
-
-def _pretrained_hint() -> str:
-    return f"Networks that need no file, named in the place of a checkpoint: {', '.join(PRETRAINED)}."

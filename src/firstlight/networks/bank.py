@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +17,9 @@ from firstlight._internal.files import seal_of, sha256_of
 from firstlight._internal.tensor_files import load_sealed
 from firstlight._internal.untrusted_files import guarded, read_json
 from firstlight.data.images import ImageData
-from firstlight.models.weights import fill
-from firstlight.networks.definitions import KINDS, Definition, definition
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.models.checkpoints import fill
+from firstlight.networks.definitions import KINDS, TITLES, Definition, definition
 from firstlight.networks.history import unpacked
 
 CARD, WEIGHTS, RECORD = "card.json", "weights.safetensors", "record.safetensors"
@@ -75,6 +77,17 @@ class Network:
         return int(self.card["seed"])
 
     @property
+    def title(self) -> str:
+        """Name in words, for pages.
+
+        Examples
+        --------
+        >>> Network(name="resnet20-cifar10-0", folder=Path(), card={"seed": 0}).title
+        'ResNet-20 (seed 0)'
+        """
+        return f"{TITLES.get(self.definition.spec.name, self.definition.spec.name)} (seed {self.seed})"
+
+    @property
     def moments(self) -> tuple[int, ...]:
         """Steps at which weights were kept; the last is the end of training."""
         return tuple(sorted(int(step) for step in self.card["accuracies"]))
@@ -121,6 +134,12 @@ class Network:
     def correct(self) -> Tensor:
         """Whether each training image (columns) was classified correctly after each epoch (rows)."""
         return unpacked(self._record["correct"], int(self.card["data"]["n"]))
+
+    @property
+    def history(self) -> AccessibilityHistory:
+        """The same as a history of one network, for the measures of the learning order."""
+        bits = torch.from_numpy(np.packbits(self.correct.numpy(), axis=-1))
+        return AccessibilityHistory(bits=bits[None], n_examples=self.correct.shape[1])
 
     def training_data(self) -> ImageData:
         """Training images as the network sees them, with the labels it was trained on."""

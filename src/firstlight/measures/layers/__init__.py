@@ -9,13 +9,4 @@ if TYPE_CHECKING:
     from firstlight.measures.layers.class_variation import class_variation
     from firstlight.measures.layers.layer_probe import LayerProbe, averaging_votes, class_sums, layer_probe
 
-__all__ = [
-    "LayerProbe",
-    "activations",
-    "averaging_votes",
-    "class_sums",
-    "class_variation",
-    "layer_probe",
-]
-
 lazy_exports(__name__)

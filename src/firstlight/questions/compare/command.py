@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FLAGS = MODEL_FLAGS
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".onnx")
-MOST_IMAGES = 64  # as many as `firstlight.questions.compare.measure.compare` looks at by default
+MOST_IMAGES = 1000  # as many as `firstlight.compare` passes through each network
 
 
 def compare(
@@ -65,8 +65,7 @@ def compare(
     ----------
     checkpoints
         Two or more files of weights, in the order of training; or a folder that holds them, which are then sorted by
-        name with epoch_2 before epoch_10. ONNX files need no architecture. Or names of networks that can be fetched,
-        such as resnet50_imagenet.
+        name with epoch_2 before epoch_10. ONNX files need no architecture.
     arch
         Name of the architecture, as for `firstlight inspect`; once for all checkpoints, or once for each.
     factory
@@ -78,7 +77,8 @@ def compare(
     split
         Images to use: train or test. By default test, or all images if there are no splits.
     n
-        Number of images; by default 64, or 8 if they are large.
+        Number of images for gradients; by default 64, or 8 if they are large. Dead filters and the accuracy always
+        take 1,000.
     classes
         Number of outputs; by default as many as the checkpoint has.
     option
@@ -98,14 +98,13 @@ def compare(
     from firstlight.cli.options import index_or_key, named_values
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
-    from firstlight.models.pretrained import expected_scaling
     from firstlight.questions.compare.measure import compare as compared
 
     page_file(output)
     files = checkpoint_files(checkpoints)
     architectures = _one_each(arch, len(files))
     place = choose_device(device)
-    images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
+    images = load(data, split, seed=seed, at_most=max(MOST_IMAGES, n or 0), **folder.options)
     load_from = partial(
         load_model, factory=factory, classes=classes, shape=images.shape, options=named_values(option),
         entry=entry,
@@ -119,7 +118,7 @@ def compare(
         for (name, path), kind in zip(files.items(), architectures, strict=True)
     }
     before = None if initial is None else loaded(initial, architectures[0])
-    scaled = images.scaled(**expected_scaling(next(iter(files.values())), mean=mean, std=std), bgr=bgr)
+    scaled = images.scaled(mean=mean, std=std, bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "output_part": index_or_key(model_output), "with_regime": regime, "seed": seed
     }  # fmt: skip
@@ -202,6 +201,7 @@ def _tell(comparison: "Comparison", output: Path, *, static: bool, json: bool) -
         {
             "initial": comparison.reference,
             "models": [model.numbers() for model in comparison.models],
+            "problem": comparison.problem,
             "left_out": comparison.left_out,
             "without_counterpart": comparison.without_counterpart,
         }

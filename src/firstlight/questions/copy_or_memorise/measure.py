@@ -83,7 +83,8 @@ class IdentityBias(Result):
     def answer(self) -> str:
         """The answer in one sentence."""
         alive = [o for o in self.outcomes if o.score is not None]
-        text = f"It {ANSWERS[self.word]} ({self.agreement:.0%} of {len(self.outcomes)} seeds)"
+        agreeing = sum(o.word == self.word for o in self.outcomes)
+        text = f"It {ANSWERS[self.word]} ({agreeing} of {len(self.outcomes)} seeds)"
         if not alive:
             return text + "."
         identity = sum(o.score.means["identity"] for o in alive if o.score) / len(alive)

@@ -17,7 +17,7 @@ from firstlight.data.images import ImageData
 from firstlight.maths.patches import mean_patches
 from firstlight.measures import first_layer
 from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile
-from firstlight.measures.first_layer.first_convolution import inputs_of_first_convolution
+from firstlight.measures.first_layer.first_convolution import inputs_of_first_layer
 from firstlight.theory.least_squares import Spectrum, flow_filter, spectrum
 
 SCAN = 48  # times on a logarithmic grid before the continuous search starts
@@ -34,7 +34,7 @@ class ProfileExplanation(Result):
     bias_time, label_time : float
         Gradient-flow times of the two best fits, in units of 1 / largest eigenvalue.
     sigma : float
-        Energy that the fit leaves to the initial weights, per component.
+        Amplitude that the fit leaves to the initial weights, per component.
     bias_curve : Tensor of shape (m,)
         The closed form without labels, fitted.
     label_curve : Tensor of shape (m,)
@@ -104,7 +104,7 @@ def explain_profile(
     The squared profile is modelled as :math:`a\,B_i(\tau) + c\,L_i(\tau) + \sigma^2`: B is what random labels
     would give on average, L what the true ones give, both in closed form at gradient-flow time
     :math:`\tau`. One bounded search over :math:`\log\tau`; the coefficients follow by non-negative least
-    squares. Distances are measured between energies, not their squares.
+    squares. Distances are measured between amplitudes, not their squares.
 
     Parameters
     ----------
@@ -132,17 +132,14 @@ def explain_profile(
         data = data.sample(n_images, seed=seed)
     profile = first_layer.profile(model, data, subtract=subtract, n_images=n_images, seed=seed)
     patches = torch.cat(
-        [
-            mean_patches(block.detach().cpu(), profile.layer.geometry)
-            for block in inputs_of_first_convolution(model, data.x)
-        ]
+        [mean_patches(block, profile.layer.geometry) for block in inputs_of_first_layer(model, data.x)]
     )
     spectral = spectrum(patches @ profile.pca.basis)
     if spectral.rank == 0:
         raise InvalidInput("all average patches are zero: there is nothing that could be learned from.")
     theory = _Theory(spectral, F.one_hot(data.y, data.n_classes).double())
-    bias = _best_fit(theory, profile.energy, with_labels=False)
-    full = max((bias, _best_fit(theory, profile.energy, with_labels=True)), key=lambda fit: fit.share)
+    bias = _best_fit(theory, profile.amplitude, with_labels=False)
+    full = max((bias, _best_fit(theory, profile.amplitude, with_labels=True)), key=lambda fit: fit.share)
     nulls = [_best_fit(theory, row, with_labels=False).share for row in profile.nulls[:8]]
     return ProfileExplanation(
         profile=profile,
@@ -154,7 +151,7 @@ def explain_profile(
         bias_share=bias.share,
         label_share=full.share - bias.share,
         null_share=float(np.median(nulls)),
-        residual=profile.energy - full.curve,
+        residual=profile.amplitude - full.curve,
     )
 
 

@@ -23,10 +23,11 @@ from firstlight.cli.options import (
 from firstlight.cli.output import page_file, print_json, wrote
 
 if TYPE_CHECKING:
+    from firstlight.questions.inspect.accuracy import Outcome
     from firstlight.questions.inspect.measure import Inspection
 
 FLAGS = MODEL_FLAGS
-MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
+MOST_IMAGES = 1000  # as many as `firstlight.inspect` passes through the network: no more need to be decoded
 
 
 def inspect(
@@ -62,9 +63,8 @@ def inspect(
     ----------
     checkpoint
         File of the weights: safetensors, or a torch checkpoint of tensors in any layout. Or an ONNX file, which holds
-        the network too; it is read, never run. Or the name of a network that can be fetched, such as
-        resnet50_imagenet. Leave it out if the code behind --import loads the weights itself, or to take the
-        pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
+        the network too; it is read, never run. Leave it out if the code behind --import loads the weights itself, or to
+        take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
     arch
         Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
         installed.
@@ -81,7 +81,8 @@ def inspect(
     split
         Images to use: train or test. By default test, or all images if there are no splits.
     n
-        Number of images; by default 512, or 32 if they are large.
+        Number of images for gradients; by default 512, or 32 if they are large. Dead filters and the accuracy always
+        take 1,000.
     fast
         Use fewer images and accept wider error bars.
     classes
@@ -102,27 +103,26 @@ def inspect(
         Print the findings as JSON.
     fail_on
         Condition on a finding, such as 'dead>0' or 'accuracy<0.9'; if it holds, a line says why and the exit code
-        is 1. May be repeated. Findings: dead, duplicate, unmeasured, layers, parameters, accuracy, chance,
+        is 1. May be repeated. Findings: dead, silent, duplicate, unmeasured, layers, parameters, accuracy, chance,
         above_null, movement, regime.
     """
     from firstlight._internal.devices import choose_device, computing_on
     from firstlight.cli.options import index_or_key, named_values
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
-    from firstlight.models.pretrained import expected_scaling
     from firstlight.questions.inspect.measure import inspect as inspected
 
     page_file(output)
     _demand_conditions(fail_on or [])
     place = choose_device(device)
-    images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
+    images = load(data, split, seed=seed, at_most=max(MOST_IMAGES, n or 0), **folder.options)
     load_from = partial(
         load_model, architecture=arch, factory=factory, classes=classes, shape=images.shape,
         options=named_values(option), entry=entry, call=call,
     )  # fmt: skip
     model = load_from(checkpoint).to(place)
     before = None if initial is None else load_from(initial).to(place)
-    scaled = images.scaled(**expected_scaling(checkpoint, mean=mean, std=std), bgr=bgr)
+    scaled = images.scaled(mean=mean, std=std, bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "fast": fast, "output_part": index_or_key(model_output), "seed": seed,
         "output_sum": "exact" if exact else "estimated", "name": arch or factory or checkpoint,
@@ -133,7 +133,7 @@ def inspect(
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},
-            lambda: inspected(model, scaled, initial=before, **settings),
+            lambda: inspected(model, scaled, initial=before, listen=_tell, **settings),
             data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
         )
     _write(inspection, output, static=static, quiet=json)
@@ -146,6 +146,14 @@ def _demand_conditions(conditions: list[str]) -> None:
 
     for condition in conditions:
         parsed_condition(condition)
+
+
+def _tell(outcome: "Outcome") -> None:
+    """Say at once that the rest will mean nothing."""
+    from firstlight._internal.safe_text import visible
+
+    if outcome.problem:
+        print(visible(f"firstlight: {outcome.problem}"), file=sys.stderr)
 
 
 def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool) -> None:
@@ -163,7 +171,14 @@ def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> No
 
     if json:
         numbers = finding_numbers(inspection)
-        print_json({"model": inspection.name, **numbers, "layers_not_measured": inspection.unmeasured})
+        print_json(
+            {
+                "model": inspection.name,
+                **numbers,
+                "problem": inspection.outcome.problem,
+                "layers_not_measured": inspection.unmeasured,
+            }
+        )
     lines = failures(inspection, conditions)
     for line in lines:
         print(f"firstlight: {line}", file=sys.stderr)

@@ -10,13 +10,13 @@ from torch import Tensor
 from firstlight._internal.shapes import Images
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED, Ansatz, AnsatzRow
 from firstlight.measures.feature_ansatz.layer_maps import Eigenvectors, LayerMaps
-from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid
-from firstlight.pages.page import Answer, Panel, Section
+from firstlight.pages.page import Answer, Panel, Section, beyond_chance, chance_of_ignoring_flat
 
 FOLLOW = "Do the filters follow the gradients?"
+CLEAR = 0.5  # of the way from the null to 1: below, most of a correlation may be the null's
 BLIND = 0.1  # share of a pattern along constant channels below which it ignores flat patches
 
 
@@ -63,12 +63,22 @@ def ansatz_sentence(ansatz: Ansatz) -> str:
         return "No hidden layer could be compared."
     mean = sum(row.pearson for row in rows) / len(rows)
     null = sum(float(row.null_pearson.mean()) for row in rows) / len(rows)
-    above, below = _outside(rows)
     word = {1: "more than", 0: "no more than", -1: "less than"}[_direction(rows)]
     return (
         f"Filters and gradients correlate at {mean:.2f} on average over {count(len(rows), 'hidden layer')}, {word} "
-        f"gradients turned in random directions ({null:.2f}): {above} of {len(rows)} lie above all their random turns "
-        f"and {below} below, where chance alone gives {_chance(rows) * len(rows):.1f} of each."
+        f"rotated gradients ({null:.2f}). {_beaten(rows)}"
+    )
+
+
+def _beaten(rows: Sequence[AnsatzRow]) -> str:
+    """How many layers lie outside all their controls, beside what chance gives."""
+    (above, below), n = _outside(rows), len(rows)
+    expected = f"{_chance(rows) * n:.1f}"
+    if above == n > 1:
+        return f"All {n} layers beat every rotated control; {expected} expected by chance."
+    return (
+        f"{above} of {n} {'layer beats' if n == 1 else 'layers beat'} every rotated control and {below} stay below all "
+        f"of them; {expected} of each expected by chance."
     )
 
 
@@ -80,8 +90,15 @@ def ansatz_advice(ansatz: Ansatz) -> str:
     above, below = (beyond_chance(n, n=len(rows), p=_chance(rows)) for n in _outside(rows))
     if above and below:
         return "Judge it layer by layer: in some the filters follow the gradients, in others they avoid them."
-    if above:
+    null = sum(float(row.null_pearson.mean()) for row in rows) / len(rows)
+    share = sum(row.excess for row in rows) / len(rows) / max(1 - null, 1e-9)
+    if above and share >= CLEAR:
         return "Its filters may be read as the features that it uses."
+    if above:
+        return (
+            f"They follow the gradients, but only {share:.0%} of the way from the control to a perfect correlation: do "
+            "not read them as the features."
+        )
     return "Do not read its filters as the features that it uses: random ones would correlate as much."
 
 

@@ -14,7 +14,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight._internal.shapes import Labels
 from firstlight.data.conversion import ImagesLike
 from firstlight.data.images import ImageData
-from firstlight.maths.correlation import roc_area
+from firstlight.maths.correlation import roc_area, share_interval
 from firstlight.questions.labels.networks import PartView, plan_networks, view_all
 from firstlight.questions.labels.result import (
     LabelCheck,
@@ -23,7 +23,6 @@ from firstlight.questions.labels.result import (
     joined_check,
     labelled_images,
     scaled_ranks,
-    share_interval,
 )
 
 GROUPS = 2  # an image whose label we change in one group keeps it in the other

@@ -1,10 +1,8 @@
 """What a check of labels returns: the suspicion of every label, in numbers and in words."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 from jaxtyping import Float, Int
@@ -154,21 +152,6 @@ class LabelCheck(Result):
         columns["suspicion"] = [round(float(self.suspicion[i]), 6) for i in order]
         columns["reason"] = [self.reason(i) for i in order]
         return write_csv(Path(path), columns)
-
-
-def share_interval(hits: int, n: int, *, level: float = 0.95) -> Interval:
-    """Share of hits with Wilson's interval, which stays in [0, 1] and holds for small numbers too.
-
-    Examples
-    --------
-    >>> [round(bound, 3) for bound in (share_interval(9, 10).low, share_interval(9, 10).high)]
-    [0.596, 0.982]
-    """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    share = hits / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Interval(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half), level=level)
 
 
 def labelled_images(data: ImagesLike) -> ImageData:

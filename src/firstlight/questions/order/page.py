@@ -26,7 +26,7 @@ def order_sections(tour: OrderTour) -> tuple[Section, ...]:
 def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
     """Which images came first and last, and whether all networks agree."""
     report = tour.report
-    first, last = (_most(shown) for shown in (report.earliest, report.latest))
+    first, last = _typical(report.earliest, report.latest), _typical(report.latest, report.earliest)
     return (
         Answer(
             question="Which images were learned first, which last?",
@@ -36,10 +36,13 @@ def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
     )
 
 
-def _most(shown: ShownImages) -> str:
-    """The classes that make up most of some images."""
-    parts = _counted(shown).split(", ")
-    return f"mostly {' and '.join(part.split(' ', 1)[1] for part in parts[:2])}"
+def _typical(shown: ShownImages, others: ShownImages) -> str:
+    """The classes that some images have more of than others do; a class in both tells nothing of either."""
+    more = {
+        name: shown.labels.count(name) - others.labels.count(name) for name in dict.fromkeys(shown.labels)
+    }
+    chosen = [name for name in sorted(more, key=lambda name: -more[name]) if more[name] > 0][:2]
+    return f"more often {' and '.join(chosen)}" if chosen else "no class more than another"
 
 
 def _agreed(report: OrderReport) -> str:

@@ -1,0 +1,1 @@
+"""Trained weights that the studies fetch, from packages that need no account."""
