@@ -243,6 +243,16 @@ def test_code_that_a_page_names_exists(page):
     assert not missing, f"{name_of(page)} names what is not there: {', '.join(missing)}."
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in WRITTEN if page.parent.name != "decisions"], ids=name_of
+)  # a decision speaks of its time
+def test_files_that_a_page_names_exist(page):
+    named = re.findall(r"`([\w./]+/[\w.]+\.(?:py|yaml|md|yml))`", page.read_text(encoding="utf-8"))
+    roots = (ROOT, ROOT / "src" / "firstlight", page.parent)
+    missing = sorted({name for name in named if not any((root / name).is_file() for root in roots)})
+    assert not missing, f"{name_of(page)} names files that are not there: {', '.join(missing)}."
+
+
 def snippets(page):
     return [(found["mark"], found["code"]) for found in FENCE.finditer(page.read_text(encoding="utf-8"))]
 
