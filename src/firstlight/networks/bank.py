@@ -19,7 +19,7 @@ from firstlight._internal.untrusted_files import guarded, read_json
 from firstlight.data.images import ImageData
 from firstlight.measures.learning_order.accessibility import AccessibilityHistory
 from firstlight.models.checkpoints import fill
-from firstlight.networks.definitions import KINDS, TITLES, Definition, definition
+from firstlight.networks.definitions import KINDS, SCALING, TITLES, Definition, definition
 from firstlight.networks.history import unpacked
 
 CARD, WEIGHTS, RECORD = "card.json", "weights.safetensors", "record.safetensors"
@@ -86,6 +86,12 @@ class Network:
         'ResNet-20 (seed 0)'
         """
         return f"{TITLES.get(self.definition.spec.name, self.definition.spec.name)} (seed {self.seed})"
+
+    @property
+    def scaling(self) -> dict[str, list[float]]:
+        """Mean and standard deviation of the pixels it expects, for :meth:`ImageData.scaled`."""
+        mean, std = SCALING[self.definition.data]
+        return {"mean": list(mean), "std": list(std)}
 
     @property
     def moments(self) -> tuple[int, ...]:
@@ -197,6 +203,26 @@ def load_network(name: str) -> Network:
         f"{name} has not been trained here. Train it with `firstlight networks train {name}`, or choose one that is "
         f"there: {there}."
     )
+
+
+def is_in_bank(reference: str | Path | None) -> bool:
+    """Whether a checkpoint is named as one of the bank instead of as a file."""
+    return str(reference).startswith(PREFIX)
+
+
+def network_at(reference: str) -> tuple[Network, nn.Module]:
+    """A network of the bank as commands name it, with its model at the end of training or at a kept moment.
+
+    Parameters
+    ----------
+    reference : str
+        ``networks:NAME``, or ``networks:NAME@STEP`` for one of its moments.
+    """
+    name, at, step = reference.removeprefix(PREFIX).partition("@")
+    network = load_network(name)
+    if at and not step.isdecimal():
+        raise InvalidInput(f"{PREFIX}{name}@STEP needs a number of steps after the @; got {step!r}.")
+    return network, network.at(int(step)) if at else network.model
 
 
 def read_card(path: Path) -> dict[str, Any]:

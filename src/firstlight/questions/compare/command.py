@@ -65,7 +65,8 @@ def compare(
     ----------
     checkpoints
         Two or more files of weights, in the order of training; or a folder that holds them, which are then sorted by
-        name with epoch_2 before epoch_10. ONNX files need no architecture.
+        name with epoch_2 before epoch_10. ONNX files need no architecture. Or networks:NAME, a network of the bank with
+        all its kept moments.
     arch
         Name of the architecture, as for `firstlight inspect`; once for all checkpoints, or once for each.
     factory
@@ -98,6 +99,7 @@ def compare(
     from firstlight.cli.options import index_or_key, named_values
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
+    from firstlight.networks.bank import is_in_bank, network_at
     from firstlight.questions.compare.measure import compare as compared
 
     page_file(output)
@@ -111,6 +113,8 @@ def compare(
     )  # fmt: skip
 
     def loaded(path: str | Path, architecture: str | None) -> "nn.Module":
+        if is_in_bank(path):
+            return network_at(str(path))[1].to(place)
         return load_from(path, architecture=architecture).to(place)
 
     models = {
@@ -118,6 +122,11 @@ def compare(
         for (name, path), kind in zip(files.items(), architectures, strict=True)
     }
     before = None if initial is None else loaded(initial, architectures[0])
+    if is_in_bank(first := next(iter(files.values()))):
+        network, _ = network_at(first)
+        before = network.initial.to(place) if before is None else before
+        if mean is None and std is None:
+            mean, std = network.scaling["mean"], network.scaling["std"]
     scaled = images.scaled(mean=mean, std=std, bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "output_part": index_or_key(model_output), "with_regime": regime, "seed": seed
@@ -136,10 +145,16 @@ def compare(
 def checkpoint_files(given: tuple[str, ...]) -> dict[str, str]:
     """Paths by the names under which the page shows them; a folder stands for the checkpoints in it.
 
+    A network of the bank stands for its kept moments.
+
     A folder in that folder, as Hugging Face's Trainer writes them, stands for the one checkpoint that it holds.
     """
     from firstlight._internal.errors import InvalidInput
+    from firstlight.networks.bank import PREFIX, is_in_bank, network_at
 
+    if len(given) == 1 and is_in_bank(given[0]):
+        network, _ = network_at(given[0])
+        return {f"step {step:,}": f"{PREFIX}{network.name}@{step}" for step in network.moments}
     if len(given) == 1 and Path(given[0]).is_dir():
         root = Path(given[0])
         paths = [path for path in root.iterdir() if path.suffix in ENDINGS and path.is_file()]

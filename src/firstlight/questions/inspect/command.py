@@ -23,6 +23,8 @@ from firstlight.cli.options import (
 from firstlight.cli.output import page_file, print_json, wrote
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from firstlight.questions.inspect.accuracy import Outcome
     from firstlight.questions.inspect.measure import Inspection
 
@@ -64,7 +66,8 @@ def inspect(
     checkpoint
         File of the weights: safetensors, or a torch checkpoint of tensors in any layout. Or an ONNX file, which holds
         the network too; it is read, never run. Leave it out if the code behind --import loads the weights itself, or to
-        take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
+        take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME. Or networks:NAME, a network of the bank
+        with its initial weights, and networks:NAME@STEP, the same at one of its kept moments.
     arch
         Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
         installed.
@@ -110,6 +113,7 @@ def inspect(
     from firstlight.cli.options import index_or_key, named_values
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
+    from firstlight.networks.bank import is_in_bank, network_at
     from firstlight.questions.inspect.measure import inspect as inspected
 
     page_file(output)
@@ -120,8 +124,15 @@ def inspect(
         load_model, architecture=arch, factory=factory, classes=classes, shape=images.shape,
         options=named_values(option), entry=entry, call=call,
     )  # fmt: skip
-    model = load_from(checkpoint).to(place)
-    before = None if initial is None else load_from(initial).to(place)
+    if is_in_bank(checkpoint):
+        network, model = network_at(str(checkpoint))
+        start: nn.Module | None = network.initial if initial is None else load_from(initial)
+        if mean is None and std is None:
+            mean, std = network.scaling["mean"], network.scaling["std"]
+    else:
+        model, start = load_from(checkpoint), None if initial is None else load_from(initial)
+    model.to(place)
+    before = None if start is None else start.to(place)
     scaled = images.scaled(mean=mean, std=std, bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "fast": fast, "output_part": index_or_key(model_output), "seed": seed,
