@@ -1,11 +1,13 @@
 """The documentation says what is there: names, commands, links, snippets, claims."""
 
+import ast
 import importlib
 import importlib.util
 import pkgutil
 import re
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -241,6 +243,16 @@ def test_code_that_a_page_names_exists(page):
     assert not missing, f"{name_of(page)} names what is not there: {', '.join(missing)}."
 
 
+@pytest.mark.parametrize(
+    "page", [page for page in WRITTEN if page.parent.name != "decisions"], ids=name_of
+)  # a decision speaks of its time
+def test_files_that_a_page_names_exist(page):
+    named = re.findall(r"`([\w./]+/[\w.]+\.(?:py|yaml|md|yml))`", page.read_text(encoding="utf-8"))
+    roots = (ROOT, ROOT / "src" / "firstlight", page.parent)
+    missing = sorted({name for name in named if not any((root / name).is_file() for root in roots)})
+    assert not missing, f"{name_of(page)} names files that are not there: {', '.join(missing)}."
+
+
 def snippets(page):
     return [(found["mark"], found["code"]) for found in FENCE.finditer(page.read_text(encoding="utf-8"))]
 
@@ -287,6 +299,29 @@ def test_theme_pages_show_every_claim_once():
                 c.id for c in claims().values() if c.theme == theme and (not wanted or c.topic in wanted)
             )
     assert shown == Counter(claims().keys())
+
+
+@cache
+def words_of_the_library():
+    """Every text that stands in the source, what is filled in replaced by a line break."""
+    found = []
+    for path in (ROOT / "src" / "firstlight").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [str(part.value) if isinstance(part, ast.Constant) else "\n" for part in node.values]
+                found.append("".join(parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.append(node.value)
+    return found
+
+
+def test_messages_of_the_troubleshooting_page_are_those_of_the_library():
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(messages) > 10
+    for message in messages:
+        parts = [part.strip() for part in message.split("...")]
+        assert any(all(part in text for part in parts) for text in words_of_the_library()), message
 
 
 def test_the_page_of_the_bank_names_every_kind():

@@ -6,7 +6,8 @@ from torch import nn
 
 from firstlight import models
 from firstlight.data.synthetic import correlated_images
-from firstlight.measures import copy_or_memorise as measures
+from firstlight.measures.copy_or_memorise.layer_chain import stage_outputs
+from firstlight.measures.layers import averaging_votes, class_sums
 from firstlight.training import Recipe, train
 from reproduce.studies.identity.parameter_counts import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
 
@@ -66,11 +67,11 @@ def test_test_images_have_the_angle_and_norm_they_claim(rho):
 def test_the_averaging_classifier_is_the_vote_of_all_examples_in_every_layer():
     model = models.build("identity_cnn", shape=(1, 6, 6), depth=3, channels=4).double()
     x, y = draw(30, 1, 6, 6), torch.arange(30) % 3
-    for features in measures.stages.stage_outputs(model, x):
+    for features in stage_outputs(model, x):
         rows = features.flatten(1)
         votes = (rows @ rows.T) @ nn.functional.one_hot(y, 3).double()
-        sums = measures.class_sums(rows, y, n_classes=3)
-        assert torch.allclose(measures.averaging_votes(rows, sums), votes, atol=1e-9)
+        sums = class_sums(rows, y, n_classes=3)
+        assert torch.allclose(averaging_votes(rows, sums), votes, atol=1e-9)
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -22,6 +22,5 @@ if TYPE_CHECKING:
         layer_images,
         size_response,
     )
-    from firstlight.measures.layers.layer_probe import LayerProbe, averaging_votes, class_sums, layer_probe
 
 lazy_exports(__name__)
