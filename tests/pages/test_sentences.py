@@ -83,7 +83,7 @@ def test_one_layer_says_that_it_learned_only_if_all_together_allow_it():
     assert claim in sections(ansatz_with(rows(learned)))["Do the filters follow the gradients?"].answer
     answer = sections(ansatz_with(rows(by_chance)))["Do the filters follow the gradients?"].answer
     assert claim not in answer
-    assert "above what random directions give (0.40 to 0.60)" in answer
+    assert "above what rotated gradients give (0.40 to 0.60)" in answer
 
 
 def test_an_untrained_network_is_not_said_to_have_learned():
@@ -105,7 +105,7 @@ def test_the_initial_network_stands_beside_its_own_null():
     figure = sections(both)["Do the filters follow the gradients?"].panels[0].figure
     traces = {trace["name"]: trace for trace in figure.plot["data"]}
     for role, pair, middle in (("trained", TRAINED, 0.5), ("initial", INITIAL, 0.25)):
-        null = traces[f"null, {role}: gradients turned at random"]
+        null = traces[f"null, {role}: rotated gradients"]
         assert null["x"] == traces[pair]["x"]
         assert null["said"][0][0] == pytest.approx(middle)
     assert traces[TRAINED]["x"] != traces[INITIAL]["x"]

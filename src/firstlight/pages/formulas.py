@@ -43,8 +43,8 @@ FORMULAS: dict[str, Formula] = {
     "energy": Formula(
         "Energy profile",
         r"e_i = \sqrt{\sum_{j} \langle A_j, p_i \rangle^2}",
-        "Aⱼ is the j-th filter of the first layer as a vector, pᵢ the i-th patch component. The paper calls eᵢ an energy; it "
-        "is an amplitude, whose square is the energy.",
+        "Aⱼ is the j-th filter of the first layer as a vector, pᵢ the i-th patch component. The paper calls eᵢ an "
+        "energy; it is an amplitude, whose square is the energy.",
         FIRST_LAYER,
     ),
     "consistency": Formula(

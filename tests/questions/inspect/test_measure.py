@@ -52,7 +52,7 @@ def test_an_inspection_holds_every_part_and_makes_a_page(photos):
     text = render(page)
     for words in (
         "Do the filters follow the gradients?",
-        "null, trained: gradients turned at random",
+        "null, trained: rotated gradients",
         "fast look",
         "±",
     ):

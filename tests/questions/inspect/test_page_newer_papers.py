@@ -45,7 +45,7 @@ def test_the_count_of_layers_stands_beside_what_chance_gives(report):
     hidden = [row for row in report.centred.rows if not row.is_output]
     expected = len(hidden) / (1 + len(hidden[0].null_pearson))
     assert f"moved 2 of {len(hidden)} hidden layers" in moved
-    assert f"chance alone gives {expected:.1f}" in moved
+    assert f"{expected:.1f} expected by chance" in moved
 
 
 def test_the_first_layer_from_which_the_classes_draw_together_is_named(report):

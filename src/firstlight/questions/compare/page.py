@@ -196,7 +196,7 @@ def _ansatz(comparison: Comparison) -> Section:
                 comparison, "ansatz", title="Filters against gradients, mean over hidden layers"
             ),
             shows="Correlation of the directions that filters respond to with those that change the outputs. Dashed: "
-            "the same gradients turned at random; only the distance between the two was learned.",
+            "the same gradients, rotated at random; only the distance between the two was learned.",
             formulas=("ansatz",),
         ),
         Panel(
@@ -214,7 +214,7 @@ def _ansatz(comparison: Comparison) -> Section:
             Panel(
                 figure=_with_null(comparison, "centred", title="What was added against gradients"),
                 shows="The centred correlation: the initial weights are subtracted from the filters, so that what they "
-                "have in common with the gradients by algebra is gone. Dashed: gradients turned at random.",
+                "have in common with the gradients by algebra is gone. Dashed: rotated gradients.",
                 formulas=("ansatz",),
             )
         )
@@ -376,7 +376,7 @@ def _with_null(comparison: Comparison, what: str, *, title: str) -> Figure:
     return curves(
         [
             Curve(name="filters and gradients", values=_row(values)),
-            Curve(name="null: gradients turned at random", values=_row(nulls), role="null"),
+            Curve(name="null: rotated gradients", values=_row(nulls), role="null"),
         ],
         title=title,
         alt=f"Mean correlation over hidden layers of {len(values)} models, with its null",

@@ -229,6 +229,6 @@ def _ratio(layer: FirstLayerTour) -> str:
         return "Nothing moved."
     share = moved[:, 0] / moved.sum(1)
     return (
-        f"The first component holds {float(share[0]):.0%} of the summed amplitude of the update after the first step and "
-        f"{float(share[-1]):.0%} at the end."
+        f"The first component holds {float(share[0]):.0%} of the summed amplitude of the update after the first step "
+        f"and {float(share[-1]):.0%} at the end."
     )
