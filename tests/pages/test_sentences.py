@@ -290,7 +290,7 @@ def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
     faultless = tuple(dataclasses.replace(f, dead=(), duplicates=()) for f in inspection.faults)
     page = inspection_page(dataclasses.replace(inspection, faults=faultless))
     assert "None of its" in page.lead[1]
-    assert "Does it carry dead weight?" not in [section.title for section in page.sections]
+    assert "Are there dead or repeated filters?" not in [section.title for section in page.sections]
 
 
 def test_the_output_layer_does_not_squash_the_axis():
