@@ -125,9 +125,10 @@ def _profile(comparison: Comparison) -> Section:
             title=PROFILE, answer="No two models see patches of one size, so profiles cannot be compared."
         )
     first = comparison.models[0]
+    span = f" at the end ({min(known):.2f} to {max(known):.2f} on the way)" if len(known) > 1 else ""
     answer = (
-        f"The energy profiles correlate with that of {first.name} at {known[-1]:.2f} at the end "
-        f"({min(known):.2f} to {max(known):.2f}); unrelated profiles stay within ±{bound:.2f}."
+        f"The energy profile correlates with that of {first.name} at {known[-1]:.2f}{span}; unrelated profiles stay "
+        f"within ±{bound:.2f}."
     )
     agreement = curves(
         [
