@@ -40,7 +40,7 @@ print(f"accuracy {inspection.accuracy:.0%}, chance {inspection.chance:.0%}")
 # The feature ansatz, and what explains it away
 # ---------------------------------------------
 # For every layer: do its filters point where the outputs are sensitive? The last columns are the null:
-# the same gradients, turned at random. A correlation that does not rise above it shows nothing.
+# the same gradients, rotated at random. A correlation that does not rise above it shows nothing.
 
 for row in inspection.ansatz.rows:
     null = f"{row.null_pearson.min():.2f} .. {row.null_pearson.max():.2f}" if len(row.null_pearson) else "-"

@@ -36,17 +36,6 @@ def draw(*shape, seed=0):
 
 
 @given(k=st.integers(1, 6), d=st.integers(1, 9), m=st.integers(1, 9), seed=st.integers(0, 99))
-def test_the_profile_holds_amplitudes_whose_squares_are_the_energy_of_the_filters():
-    filters = torch.randn(5, 12, generator=torch.Generator().manual_seed(0)).double()
-    basis = torch.linalg.qr(torch.randn(12, 12, generator=torch.Generator().manual_seed(1)).double())[0]
-    assert float(energy_profile(filters, basis).square().sum()) == pytest.approx(
-        float(filters.square().sum())
-    )
-    measured = first_layer.profile(nn.Conv2d(3, 4, 3), torch.rand(8, 3, 9, 9))
-    assert not hasattr(measured, "energy")
-    assert torch.allclose(measured.amplitude, energy_profile(measured.filters, measured.pca.basis))
-
-
 def test_energy_profile_equals_definition(k, d, m, seed):
     filters, basis = draw(k, d, seed=seed), draw(d, m, seed=seed + 1)
     assert energy_profile(filters, basis).tolist() == pytest.approx(
@@ -316,3 +305,14 @@ def test_resnet50_with_imagenet_weights_prefers_middle_frequencies():
     peak = int(profile.amplitude.argmax())
     assert 1 < peak < 98, f"the peak lies at component {peak + 1}"
     assert thirds[2] < min(thirds[:2]), thirds
+
+
+def test_the_profile_holds_amplitudes_whose_squares_are_the_energy_of_the_filters():
+    filters = torch.randn(5, 12, generator=torch.Generator().manual_seed(0)).double()
+    basis = torch.linalg.qr(torch.randn(12, 12, generator=torch.Generator().manual_seed(1)).double())[0]
+    assert float(energy_profile(filters, basis).square().sum()) == pytest.approx(
+        float(filters.square().sum())
+    )
+    measured = first_layer.profile(nn.Conv2d(3, 4, 3), torch.rand(8, 3, 9, 9))
+    assert not hasattr(measured, "energy")
+    assert torch.allclose(measured.amplitude, energy_profile(measured.filters, measured.pca.basis))

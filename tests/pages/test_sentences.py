@@ -79,7 +79,7 @@ def test_one_layer_says_that_it_learned_only_if_all_together_allow_it():
     assert claim in sections(ansatz_with(rows(learned)))["Do the filters follow the gradients?"].answer
     answer = sections(ansatz_with(rows(by_chance)))["Do the filters follow the gradients?"].answer
     assert claim not in answer
-    assert "above what random directions give (0.40 to 0.60)" in answer
+    assert "above what rotated gradients give (0.40 to 0.60)" in answer
 
 
 def test_an_untrained_network_is_not_said_to_have_learned():
@@ -101,7 +101,7 @@ def test_the_initial_network_stands_beside_its_own_null():
     figure = sections(both)["Do the filters follow the gradients?"].panels[0].figure
     traces = {trace["name"]: trace for trace in figure.plot["data"]}
     for role, pair, middle in (("trained", TRAINED, 0.5), ("initial", INITIAL, 0.25)):
-        null = traces[f"null, {role}: gradients turned at random"]
+        null = traces[f"null, {role}: rotated gradients"]
         assert null["x"] == traces[pair]["x"]
         assert null["said"][0][0] == pytest.approx(middle)
     assert traces[TRAINED]["x"] != traces[INITIAL]["x"]
@@ -286,7 +286,7 @@ def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
     faultless = tuple(dataclasses.replace(f, dead=(), duplicates=()) for f in inspection.faults)
     page = inspection_page(dataclasses.replace(inspection, faults=faultless))
     assert "None of its" in page.lead[1]
-    assert "Does it carry dead weight?" not in [section.title for section in page.sections]
+    assert "Are there dead or repeated filters?" not in [section.title for section in page.sections]
 
 
 def test_the_output_layer_does_not_squash_the_axis():

@@ -166,7 +166,7 @@ class ImageData:
             One number for all channels, or one per channel in the order that the model reads; by default
             0 and 1. Of pixels between 0 and 1 the mean lies there too.
         bgr : bool, default False
-            Whether the model reads blue before red: the channels are turned round first.
+            Whether the model reads blue before red: the channels are reversed first.
         """
         c = self.shape[0]
         if bgr and c != 3:

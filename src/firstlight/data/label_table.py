@@ -1,6 +1,7 @@
 """A CSV of files and labels: the form in which annotators hand over their work."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def load_label_table(path: str | Path, **options: Any) -> ImageData:
         Classes in alphabetical order; the files as they are written in the table.
     """
     table = Path(path).expanduser()
-    names, labels = _columns(table)
+    names, labels = files_and_labels(table)
     files = [table.parent / Path(name).expanduser() for name in names]
     place: dict[str, int] = {}
     for row, file in enumerate(files):
@@ -51,15 +52,29 @@ def load_label_table(path: str | Path, **options: Any) -> ImageData:
     )
 
 
-def _columns(table: Path) -> tuple[list[str], list[str]]:
+def columns_of(header: Sequence[str]) -> tuple[int, int]:
+    """Places of the files and of the labels among the columns, -1 for what is not there.
+
+    Examples
+    --------
+    >>> columns_of(["Path", "width", "class"])
+    (0, 2)
+    """
+    names = [name.strip().lower() for name in header]
+    places = (
+        next((names.index(name) for name in wanted if name in names), -1)
+        for wanted in (_FILE_NAMES, _LABEL_NAMES)
+    )
+    return next(places), next(places)
+
+
+def files_and_labels(table: Path) -> tuple[list[str], list[str]]:
     """Files and labels of a table, every row complete."""
     with guarded(table, "a CSV of files and labels"):
         with demand_regular(table).open(newline="", encoding="utf-8-sig") as opened:
             rows = list(csv.reader(opened, strict=True))
-        header = [name.strip().lower() for name in rows[0]] if rows else []
-        file = next((header.index(name) for name in _FILE_NAMES if name in header), None)
-        label = next((header.index(name) for name in _LABEL_NAMES if name in header), None)
-        if file is None or label is None:
+        file, label = columns_of(rows[0] if rows else [])
+        if file < 0 or label < 0:
             raise InvalidInput(
                 f"{table} must begin with a header that names the columns file and label; it begins with "
                 f"{','.join(rows[0])[:80] if rows else 'nothing'!r}."

@@ -131,13 +131,13 @@ def rotated(
     roots = values.clamp(min=0).sqrt()
     g, k, r = left.shape
     kept = (left.square().sum(1) > 0.5).double()
-    turned = []
+    rotations = []
     for draw in range(draws):
         frames = _frames(g, k, r, seed, draw)
         order = torch.randperm(g, generator=generator_from("places", seed, draw))
         half = roots[order][..., None] * frames * kept[:, None, :]
-        turned.append(half.mT @ half)
-    return torch.stack(turned)
+        rotations.append(half.mT @ half)
+    return torch.stack(rotations)
 
 
 @lru_cache(maxsize=24)  # layers of equal shape share their draws

@@ -98,7 +98,7 @@ def test_one_broken_model_is_left_out_and_none_is_an_error(photos):
     assert comparison.models[1].regime is not None
     text = render(comparison_page(comparison))
     assert "Left out: torn. no such file." in text
-    assert "random step of the same length" in text
+    assert "random steps of the same length" in text
     with pytest.raises(InvalidInput, match="None of the 2 models could be measured"):
         compare({"torn": broken, "too": broken}, photos)
 

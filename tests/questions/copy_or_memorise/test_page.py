@@ -8,7 +8,12 @@ import torch
 import warm
 from firstlight._internal.errors import InvalidInput
 from firstlight.pages.page import render
-from firstlight.questions.copy_or_memorise.page import identity_page, identity_sections, labelled_grid
+from firstlight.questions.copy_or_memorise.page import (
+    behaviour_by_depth,
+    identity_page,
+    identity_sections,
+    labelled_grid,
+)
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from firstlight.questions.copy_or_memorise.tour_part import run_identity_tour
 from limits import COMMAND
@@ -36,6 +41,15 @@ def test_a_diverged_network_is_said_and_left_out():
     assert identity_sections(tour) == ()
     assert "No network could be trained" in page.lead[0]
     assert "Lower `lr`" in page.lead[1]
+
+
+def test_depths_that_do_the_same_are_named_together():
+    words = {1: "identity", 3: "identity", 5: "identity", 10: "none", 20: "constant"}
+    assert behaviour_by_depth(words) == (
+        "Trained to copy one image: networks of 1 to 5 layers copy others too; 10 layers do neither clearly; 20 layers "
+        "always return the memorised image."
+    )
+    assert behaviour_by_depth({}) == "No network could be trained."
 
 
 def test_a_grid_of_flat_images_is_drawn():

@@ -31,6 +31,7 @@ def run(monkeypatch, capsys, *arguments):
 
 def test_a_page_is_written_for_wrapped_and_prefixed_weights(weights, tmp_path, monkeypatch, capsys):
     state = models.build("lenet", classes=8, seed=1).state_dict()
+    monkeypatch.setattr("firstlight.questions.inspect.accuracy.FEWEST", 10**6)  # untrained, and yet described
     wrapped = tmp_path / "wrapped.pt"
     torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}}, wrapped)
     page = tmp_path / "page.html"

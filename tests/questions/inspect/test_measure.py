@@ -52,7 +52,7 @@ def test_an_inspection_holds_every_part_and_makes_a_page(photos):
     text = render(page)
     for words in (
         "Do the filters follow the gradients?",
-        "null, trained: gradients turned at random",
+        "null, trained: rotated gradients",
         "fast look",
         "±",
     ):
@@ -141,7 +141,7 @@ def test_the_page_tells_what_later_papers_add_and_what_is_missing(photos):
         return next(s.answer for s in page.sections if s.title == "What do later papers add?")
 
     with_initial = answer(data=photos, initial=initial)
-    assert "hidden layers along the gradients" in with_initial
+    assert "hidden layers, what training added follows" in with_initial
     assert "within classes is" in with_initial
     without = answer(data=x)
     assert "it needs the weights before training" in without
@@ -219,7 +219,7 @@ def test_the_part_of_the_tour_makes_sections(photos):
         "Where do the layers look?",
         "What do later papers add?",
     ]
-    assert "Training moved" in sections[-1].answer
+    assert "what training added follows" in sections[-1].answer
     assert "shuffled labels" in sections[-1].answer
 
 

@@ -44,8 +44,8 @@ def test_the_count_of_layers_stands_beside_what_chance_gives(report):
     moved, *_ = with_correlations(report, above=2).sentences()
     hidden = [row for row in report.centred.rows if not row.is_output]
     expected = len(hidden) / (1 + len(hidden[0].null_pearson))
-    assert f"moved 2 of {len(hidden)} hidden layers" in moved
-    assert f"chance alone gives {expected:.1f}" in moved
+    assert f"In 2 of {len(hidden)} hidden layers, what training added follows" in moved
+    assert f"{expected:.1f} expected by chance" in moved
 
 
 def test_the_first_layer_from_which_the_classes_draw_together_is_named(report):

@@ -56,7 +56,7 @@ def test_swapped_files_come_first_in_the_table_and_on_the_page(folder, tmp_path,
     assert {row["file"] for row in rows[:3]} == names(folder)
     assert all(row["likely_label"] != row["label"] for row in rows[:3])
     text = page.read_text()
-    assert text.count('<details class="suspect"') <= 5
+    assert text.count('<article class="suspect"') <= 5
     assert all(name in text for name in names(folder))
     assert "http://" not in text.replace("http://www.w3.org", "")
 
@@ -107,7 +107,7 @@ def test_a_network_that_cannot_learn_names_no_suspects(tmp_path, monkeypatch, ca
     assert code == 0
     assert "No label is suspected" in err
     assert (tmp_path / "p.csv").read_text().count("\n") == 1
-    assert '<details class="suspect"' not in (tmp_path / "p.html").read_text()
+    assert '<article class="suspect"' not in (tmp_path / "p.html").read_text()
 
 
 @pytest.mark.parametrize(

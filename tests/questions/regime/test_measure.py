@@ -126,11 +126,11 @@ def test_without_the_start_there_is_no_answer(photos):
 
 def test_the_page_of_a_model_shows_the_regime_where_the_start_is_known(photos):
     model = trained(photos, lr=0.05, epochs=2)
-    known = inspect(model, photos, initial=network(), n_images=12, show=False)
+    known = inspect(model, photos.x, initial=network(), n_images=12, show=False)
     assert known.regime is not None
     page = render(inspection_page(known))
     assert "Was training lazy?" in page
     assert "random steps of the same length" in page
-    unknown = inspect(model, photos, n_images=12, show=False)
+    unknown = inspect(model, photos.x, n_images=12, show=False)
     assert unknown.regime is None
     assert "needs the weights before training" in render(inspection_page(unknown))

@@ -113,8 +113,8 @@ def _fitted(layer: LayerGradients, draws: int, seed: int) -> AnsatzExponent:
     filters = FiltersInSingularBasis.of(layer.reduced)
     q = layer.covariance
     exponent, cosine, at_one = _best_power(filters.squares, filters.inner(q))
-    turned = rotated(q, filters.left, draws=draws, seed=seed)
-    null = torch.tensor([_best_power(filters.squares, inner) for inner in turned], dtype=torch.float64)
+    rotations = rotated(q, filters.left, draws=draws, seed=seed)
+    null = torch.tensor([_best_power(filters.squares, inner) for inner in rotations], dtype=torch.float64)
     low, high = _interval(layer, filters, exponent)
     return AnsatzExponent(
         layer=layer.name,

@@ -1,4 +1,4 @@
-"""What a tangent kernel says: its spectrum, how far training turned it, whether it fits the labels."""
+"""What a tangent kernel says: its spectrum, how far training rotated it, whether it fits the labels."""
 
 from dataclasses import dataclass
 

@@ -125,9 +125,10 @@ def _profile(comparison: Comparison) -> Section:
             title=PROFILE, answer="No two models see patches of one size, so profiles cannot be compared."
         )
     first = comparison.models[0]
+    span = f" at the end ({min(known):.2f} to {max(known):.2f} on the way)" if len(known) > 1 else ""
     answer = (
-        f"The energy profiles correlate with that of {first.name} at {known[-1]:.2f} at the end "
-        f"({min(known):.2f} to {max(known):.2f}); unrelated profiles stay within ±{bound:.2f}."
+        f"The energy profile correlates with that of {first.name} at {known[-1]:.2f}{span}; unrelated profiles stay "
+        f"within ±{bound:.2f}."
     )
     agreement = curves(
         [
@@ -196,7 +197,7 @@ def _ansatz(comparison: Comparison) -> Section:
                 comparison, "ansatz", title="Filters against gradients, mean over hidden layers"
             ),
             shows="Correlation of the directions that filters respond to with those that change the outputs. Dashed: "
-            "the same gradients turned at random; only the distance between the two was learned.",
+            "the same gradients, rotated at random; only the distance between the two was learned.",
             formulas=("ansatz",),
         ),
         Panel(
@@ -214,7 +215,7 @@ def _ansatz(comparison: Comparison) -> Section:
             Panel(
                 figure=_with_null(comparison, "centred", title="What was added against gradients"),
                 shows="The centred correlation: the initial weights are subtracted from the filters, so that what they "
-                "have in common with the gradients by algebra is gone. Dashed: gradients turned at random.",
+                "have in common with the gradients by algebra is gone. Dashed: rotated gradients.",
                 formulas=("ansatz",),
             )
         )
@@ -376,7 +377,7 @@ def _with_null(comparison: Comparison, what: str, *, title: str) -> Figure:
     return curves(
         [
             Curve(name="filters and gradients", values=_row(values)),
-            Curve(name="null: gradients turned at random", values=_row(nulls), role="null"),
+            Curve(name="null: rotated gradients", values=_row(nulls), role="null"),
         ],
         title=title,
         alt=f"Mean correlation over hidden layers of {len(values)} models, with its null",

@@ -2,6 +2,8 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
+from itertools import groupby
 
 import torch
 from jaxtyping import Float
@@ -15,6 +17,13 @@ from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.copy_or_memorise.task import IdentityRun
 from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
 
+WHAT_THEY_DO = {
+    "identity": "copy others too",
+    "constant": "always return the memorised image",
+    "edge detector": "return the contours of others",
+    "noise": "turn others into noise",
+    "none": "do neither clearly",
+}
 PUBLISHED = (
     "Shallow convolutional networks copy, those of middle depth return contours, very deep ones answer with "
     "the training image."
@@ -65,12 +74,29 @@ def _word(tour: IdentityTour, depth: int) -> str:
 
 
 def _answer(tour: IdentityTour) -> str:
-    words = [f"{depth} ({_word(tour, depth)})" for depth in tour.depths if tour.at(depth)]
-    if not words:
+    return behaviour_by_depth({depth: _word(tour, depth) for depth in tour.depths if tour.at(depth)})
+
+
+def behaviour_by_depth(behaviours: Mapping[int, str]) -> str:
+    """What networks do to images that they were not trained on, in a sentence; depths that do the same go together."""
+    if not behaviours:
         return "No network could be trained."
-    return (
-        f"Trained to copy one image, what a network does to others depends on its layers: {', '.join(words)}."
-    )
+    groups = [
+        (word, list(depths)) for word, depths in groupby(behaviours, key=lambda depth: behaviours[depth])
+    ]
+    words = [f"{_span(depths)} {WHAT_THEY_DO.get(word, word)}" for word, depths in groups]
+    return f"Trained to copy one image: networks of {'; '.join(words)}."
+
+
+def _span(depths: list[int]) -> str:
+    """Depths that follow each other, in words.
+
+    Examples
+    --------
+    >>> _span([1, 3, 5]), _span([20])
+    ('1 to 5 layers', '20 layers')
+    """
+    return _layers(depths[0]) if len(depths) == 1 else f"{depths[0]} to {_layers(depths[-1])}"
 
 
 def _grid_section(tour: IdentityTour, alive: list[int]) -> Section:

@@ -15,7 +15,7 @@ from firstlight.training.loop import predictions
 
 N_SMALL, N_LARGE = 1000, 100  # images, below and above 128 x 128 pixels
 N_TRIED = 200  # images for every normalisation that is tried
-FEWEST = 30  # on fewer images than these, no accuracy is called chance
+FEWEST = 50  # on fewer images than these, no accuracy is called chance
 PIXEL_SPREAD = (
     0.02,
     130.0,

@@ -60,8 +60,8 @@ class FeatureReport(Result):
             above = sum(row.is_above_null for row in hidden)
             chance = len(hidden) / (1 + min(len(row.null_pearson) for row in hidden))
             lines.append(
-                f"Training moved {above} of {len(hidden)} hidden layers along the gradients of the outputs, more than "
-                f"any of their rotated gradients would explain; chance alone gives {chance:.1f}."
+                f"In {above} of {len(hidden)} hidden layers, what training added follows the gradients more than every "
+                f"rotated control; {chance:.1f} expected by chance."
             )
         fitted = [row for row in self.exponents if not row.is_output and not math.isnan(row.exponent)]
         if fitted:

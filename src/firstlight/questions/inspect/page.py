@@ -430,7 +430,7 @@ def _faults(inspection: Inspection) -> tuple[Section, ...]:
         }
     )
     section = Section(
-        title="Does it carry dead weight?",
+        title="Are there dead or repeated filters?",
         answer=_fault_words(inspection),
         panels=(
             Panel(

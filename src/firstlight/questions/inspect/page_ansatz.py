@@ -134,12 +134,12 @@ def reading(row: AnsatzRow, *, direction: int) -> str:
     low, high = float(row.null_pearson.min()), float(row.null_pearson.max())
     sure = f" ± {max(2 * row.pearson_error, 0.01):.2f}" if math.isfinite(row.pearson_error) else ""
     if low <= row.pearson <= high:
-        against = "within what random directions give"
+        against = "within what rotated gradients give"
     elif row.pearson > high:
-        against = "above what random directions give"
+        against = "above what rotated gradients give"
         against += ": its filters point where the outputs are sensitive" if direction == 1 else ""
     else:
-        against = "below what random directions give"
+        against = "below what rotated gradients give"
         against += ": its filters avoid what the outputs are sensitive to" if direction == -1 else ""
     return f"Layer {row.layer}: {row.pearson:.2f}{sure}, {against} ({low:.2f} to {high:.2f})."
 
@@ -160,8 +160,8 @@ def _correlation(ansatz: Ansatz) -> Section:
                 figure=_correlation_figure(ansatz),
                 shows="For every layer the correlation of two matrices over its patches: which directions its filters "
                 "respond to, and which directions change the model's outputs. The grey bars are the null of the mark "
-                "beside them: the same gradients turned at random. Only what rises above them was learned. The output "
-                "layer is left out: its correlation is 1 by definition.",
+                "beside them: the same gradients, rotated at random. Only what rises above them was learned. The "
+                "output layer is left out: its correlation is 1 by definition.",
                 published="Above 0.9 in most layers of trained networks, lower before training; no null was shown.",
                 measured=_numbers(ansatz),
                 formulas=("ansatz",),
@@ -225,7 +225,7 @@ def _correlation_figure(ansatz: Ansatz) -> Figure:
         shift = 0.0 if len(pairs) == 1 else (-0.2, 0.2)[place]
         null = [row.null_pearson for row in some]
         series += [
-            Dots.of(f"null, {role}: gradients turned at random", null, role="null", shift=shift),
+            Dots.of(f"null, {role}: rotated gradients", null, role="null", shift=shift),
             Dots.of(pair, _interval(some), role=role, shift=shift),
         ]
     figure = dots(

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from firstlight.data.images import ImageData
 
 # what the library calls arguments whose flags have other names
+DONE = {"relabel": "relabelled", "remove": "removed", "keep": "kept"}
 FLAGS = {"data": "DATA", "source": "DATA", "images": "DATA"}
 
 
@@ -24,6 +25,9 @@ def labels(
     arch: Annotated[str | None, Parameter(name=("--arch", "--model"))] = None,
     factory: Annotated[str | None, Parameter(name="--import")] = None,
     record: Path | None = None,
+    pred_probs: Path | None = None,
+    apply: Path | None = None,
+    to: Path | None = None,
     budget: str | None = None,
     split: str = "train",
     n: int | None = None,
@@ -55,6 +59,14 @@ def labels(
         called without arguments.
     record
         CSV that an AccessibilityRecorder wrote in a training of your own on these images; no network is trained.
+    pred_probs
+        NumPy file (.npy) of out-of-sample class probabilities of your own, a row for each image in the order of the
+        data, a column for each class; no network is trained.
+    apply
+        Decisions that were exported from the page: writes a corrected copy of the folder or of the CSV, and checks
+        nothing.
+    to
+        New folder or CSV for --apply; by default beside the data, with -corrected behind its name.
     budget
         Time limit of the training, such as 90s, 10m or 1h; there are fewer epochs if it is short.
     split
@@ -71,8 +83,14 @@ def labels(
     from firstlight._internal.executor import on_cluster
     from firstlight.questions.labels.measure import check_labels
     from firstlight.questions.labels.page import labels_sentences, write_labels_page
+    from firstlight.questions.labels.probabilities import check_probabilities
     from firstlight.questions.labels.record import check_record
 
+    if apply is not None:
+        _apply(data, apply, to)
+        return
+    if to is not None:
+        raise InvalidInput("--to names the copy that --apply writes; give --apply too.")
     table = csv or output.with_suffix(".csv")
     page_file(output)
     place = choose_device(device)
@@ -84,20 +102,33 @@ def labels(
     if factory is not None and ":" not in factory:
         raise InvalidInput(f"--import must name code of yours as module:function; got {factory!r}.")
     model = factory if arch is None else arch
-    if record is not None and (model is not None or budget is not None or n is not None):
-        raise InvalidInput("--record replaces training: leave out --arch, --import, --budget and --n.")
+    ready = [("--record", record), ("--pred-probs", pred_probs)]
+    given = [flag for flag, file in ready if file is not None]
+    if len(given) > 1:
+        raise InvalidInput("--record and --pred-probs both replace training: give one of them.")
+    if given and (model is not None or budget is not None or n is not None):
+        raise InvalidInput(f"{given[0]} replaces training: leave out --arch, --import, --budget and --n.")
     seconds = None if budget is None else seconds_of(budget)
     images = _images(data, split, n, seed, folder)
     with on_cluster(cluster):
-        check = (
-            check_labels(images, model, budget=seconds, top=top, seed=seed, device=place)
-            if record is None
-            else check_record(images, record, top=top)
-        )
+        if record is not None:
+            check = check_record(images, record, top=top)
+        elif pred_probs is not None:
+            check = check_probabilities(images, pred_probs, top=top)
+        else:
+            check = check_labels(images, model, budget=seconds, top=top, seed=seed, device=place)
     for sentence in labels_sentences(check):
         print(visible(sentence), file=sys.stderr)
     print(f"Wrote {visible(str(check.write_csv(table)))}.")
     wrote(write_labels_page(check, output, static=static))
+
+
+def _apply(data: str, decisions: Path, to: Path | None) -> None:
+    from firstlight.questions.labels.decisions import apply_decisions
+
+    copy, counts = apply_decisions(data, decisions, to)
+    words = ", ".join(f"{counts[name]} {word}" for name, word in DONE.items())
+    print(f"Wrote {visible(str(copy))}: {words}. {visible(data)} is as it was.")
 
 
 def _images(data: str, split: str, n: int | None, seed: int, folder: FolderOptions) -> "ImageData":

@@ -23,6 +23,7 @@ from firstlight.questions.labels.result import (
     joined_check,
     labelled_images,
     scaled_ranks,
+    without_small_classes,
 )
 
 GROUPS = 2  # an image whose label we change in one group keeps it in the other
@@ -84,7 +85,8 @@ def check_labels(
     Returns
     -------
     LabelCheck
-        Without suspects if the networks did not learn more than the largest class.
+        Without suspects if the networks did not learn more than the largest class. Classes of fewer than four images
+        are not checked, but named.
 
     Examples
     --------
@@ -95,7 +97,7 @@ def check_labels(
     (torch.Size([80]), 10)
     """
     start = time.perf_counter()
-    images = labelled_images(data)
+    images, left_out = without_small_classes(labelled_images(data))
     demand_settings(budget=budget, epochs=epochs, top=top)
     networks, prepared = plan_networks(
         images, model, epochs=epochs, budget=budget, n_networks=GROUPS * FOLDS, seed=seed
@@ -123,6 +125,7 @@ def check_labels(
         planted=_measured(by_group, planted),
         recipe=recipe,
         seconds=time.perf_counter() - start,
+        left_out=left_out,
     )
 
 

@@ -1,5 +1,6 @@
 """Doubtful labels on a page: the pictures, the label they carry, the class that fits better, and why."""
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from torch.nn import functional as F
 
 from firstlight.pages.figures.pictures import mosaic, png_uri
 from firstlight.pages.page import render_with, write_html
-from firstlight.questions.labels.result import LabelCheck
+from firstlight.questions.labels.result import FEWEST_PER_CLASS, LabelCheck
 
 THUMBNAIL = 96  # pixels; a page with sixty stays below a megabyte or two
 
@@ -31,6 +32,8 @@ class Suspect:
         File, or number in the data set.
     suspicion, reason : str
         How suspicious, and why.
+    file : str
+        By which a decision names it: the file, or the number in the data set.
     """
 
     number: int
@@ -40,6 +43,7 @@ class Suspect:
     name: str
     suspicion: str
     reason: str
+    file: str
 
 
 def write_labels_page(check: LabelCheck, path: Path, *, static: bool = False) -> Path:
@@ -51,11 +55,35 @@ def write_labels_page(check: LabelCheck, path: Path, *, static: bool = False) ->
         static=static,
         check=check,
         suspects=suspects,
+        head=_head(check),
         sentences=labels_sentences(check),
+        table=check.by_class(),
+        pairs=check.confusions(),
+        store=_key(check),
+        is_exportable=bool(check.files),
         labels=sorted({suspect.label for suspect in suspects}),
         likely=sorted({suspect.likely for suspect in suspects if suspect.likely}),
     )
     return write_html(html, path)
+
+
+def _head(check: LabelCheck) -> str:
+    """What the list is and what it is worth, in one line."""
+    if not check.learned:
+        return labels_sentences(check)[0]
+    text = f"{_count(check)} most suspicious first"
+    if check.planted is None:
+        return f"{text}; some are merely hard."
+    return (
+        f"{text}; some are merely hard. Of labels that we changed ourselves, {check.planted.found.percent()} are among "
+        f"the first {check.planted.chance:.0%}."
+    )
+
+
+def _key(check: LabelCheck) -> str:
+    """By which the browser keeps the decisions about these labels."""
+    digest = hashlib.sha256(repr((check.name, check.classes, check.files, check.position.tolist())).encode())
+    return f"firstlight labels {digest.hexdigest()[:16]}"
 
 
 def suspect_cards(check: LabelCheck) -> list[Suspect]:
@@ -70,6 +98,7 @@ def suspect_cards(check: LabelCheck) -> list[Suspect]:
             name=shown.files[place] if shown.files else f"number {int(shown.position[place])}",
             suspicion=f"{float(check.suspicion[index]):.3f}",
             reason=check.reason(index),
+            file=shown.files[place] if shown.files else str(int(shown.position[place])),
         )
         for place, index in enumerate(shown.index.tolist())
     ]
@@ -82,7 +111,7 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
         f"On images they were not trained on, the networks give the label in {accuracy.value:.1%} of the cases "
         f"(95 % range {accuracy.low:.1%} to {accuracy.high:.1%}); always answering the largest class gives "
         f"{check.majority:.1%}."
-        if check.planted is not None
+        if bool((check.likely >= 0).all())
         else f"Over the recorded epochs the network gave the label in {accuracy.value:.1%} of the cases; always "
         f"answering the largest class gives {check.majority:.1%}."
     )
@@ -91,11 +120,17 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
             "No label is suspected: the networks did not learn to tell the classes apart, so what they find "
             "strange means nothing. Give more time or more images, or try another network.",
             known,
+            *_left_out(check),
         )
     planted = check.planted
     if planted is None:
-        worth = "A record cannot tell how many errors are found: that needs labels changed before training."
-        return (f"{_count(check)} most suspicious first. Look at them: some are merely hard.", known, worth)
+        worth = "How many errors are found is not known: that needs labels changed before training."
+        return (
+            f"{_count(check)} most suspicious first. Look at them: some are merely hard.",
+            known,
+            worth,
+            *_left_out(check),
+        )
     found = planted.found
     most = planted.most_wrong
     return (
@@ -107,6 +142,18 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
         f"{len(check.labels)}), if wrong labels look like those we changed. Right labels of hard images look "
         "suspicious too, so there may be far fewer, or none.",
         known,
+        *_left_out(check),
+    )
+
+
+def _left_out(check: LabelCheck) -> tuple[str, ...]:
+    if not check.left_out:
+        return ()
+    listed = ", ".join(f"{name} ({n})" for name, n in list(check.left_out.items())[:12])
+    more = ", ..." if len(check.left_out) > 12 else ""
+    return (
+        f"Not checked, because a class of fewer than {FEWEST_PER_CLASS} images cannot be learned: {listed}{more}. Look "
+        "whether a name is misspelt.",
     )
 
 

@@ -1,7 +1,8 @@
 """What a check of labels returns: the suspicion of every label, in numbers and in words."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData
 from firstlight.data.label_table import load_label_table
 from firstlight.data.shown_images import ShownImages, shown_images
-from firstlight.maths.correlation import Interval, ranks
+from firstlight.maths.correlation import Interval, ranks, share_interval
 
 FEWEST_IMAGES, FEWEST_PER_CLASS = 40, 4
 
@@ -89,6 +90,8 @@ class LabelCheck(Result):
         What was trained, in words.
     seconds : float
         Time it took.
+    left_out : dict of str to int
+        Classes of so few images that no network can learn them, with their number; their labels were not checked.
     """
 
     name: str
@@ -108,6 +111,7 @@ class LabelCheck(Result):
     planted: PlantedErrors | None
     recipe: str
     seconds: float
+    left_out: dict[str, int] = field(default_factory=dict)
 
     @property
     def learned(self) -> bool:
@@ -122,11 +126,12 @@ class LabelCheck(Result):
     def reason(self, index: int) -> str:
         """Why the label of an image is suspected, in words."""
         own = self.classes[int(self.labels[index])]
-        late = (
-            f"the label {own} was right in {float(self.accessibility[index]):.0%} of the epochs "
-            f"(average {float(self.accessibility.mean()):.0%})"
-        )
-        parts = [late]
+        parts = []
+        if self.accessibility[index].isfinite():
+            parts.append(
+                f"the label {own} was right in {float(self.accessibility[index]):.0%} of the epochs "
+                f"(average {float(self.accessibility.mean()):.0%})"
+            )
         if likely := self.likely_name(index):
             parts.insert(
                 0,
@@ -136,6 +141,27 @@ class LabelCheck(Result):
         if self.neighbours[index].isfinite():
             parts.append(f"{float(self.neighbours[index]):.0%} of its neighbours are {own}")
         return "; ".join(parts)
+
+    def by_class(self) -> list[tuple[str, int, Interval | None, int]]:
+        """Name, number of images, share that networks give the label too, and number of suspects of every class.
+
+        The class with the smallest share comes first; shares are None if it is not known what networks say.
+        """
+        suspects = Counter(self.suspects.labels)
+        rows: list[tuple[str, int, Interval | None, int]] = []
+        for index, name in enumerate(self.classes):
+            own = self.labels == index
+            if n := int(own.sum()):
+                agreed = int((self.likely[own] == index).sum())
+                share = share_interval(agreed, n) if bool((self.likely >= 0).all()) else None
+                rows.append((name, n, share, suspects[name]))
+        return sorted(rows, key=lambda row: row[2].value if row[2] else 0.0)
+
+    def confusions(self, most: int = 10) -> list[tuple[str, str, int]]:
+        """Label, likely class and number of the most frequent disagreements."""
+        wrong = (self.likely >= 0) & (self.likely != self.labels)
+        pairs = Counter(zip(self.labels[wrong].tolist(), self.likely[wrong].tolist(), strict=True))
+        return [(self.classes[a], self.classes[b], count) for (a, b), count in pairs.most_common(most)]
 
     def write_csv(self, path: str | Path) -> Path:
         """Write one row per image, the most suspicious first; only the header if the networks did not learn.
@@ -164,11 +190,28 @@ def labelled_images(data: ImagesLike) -> ImageData:
         raise InvalidInput(
             "`data` must have labels to check. Put images into one folder per class, or give a CSV."
         )
-    present = images.counts[images.counts > 0]
-    if len(images) < FEWEST_IMAGES or len(present) < 2 or int(present.min()) < FEWEST_PER_CLASS:
+    _demand_enough(images)
+    return images
+
+
+def without_small_classes(images: ImageData) -> tuple[ImageData, dict[str, int]]:
+    """The images of classes that are large enough to train and to hold some out, and the names of the others."""
+    counts = images.counts[images.y]
+    left_out = {
+        name: int(count)
+        for name, count in zip(images.classes, images.counts.tolist(), strict=True)
+        if 0 < count < FEWEST_PER_CLASS
+    }
+    kept = images.take((counts >= FEWEST_PER_CLASS).nonzero().flatten()) if left_out else images
+    return _demand_enough(kept), left_out
+
+
+def _demand_enough(images: ImageData) -> ImageData:
+    present = int((images.counts > 0).sum())
+    if len(images) < FEWEST_IMAGES or present < 2:
         raise InvalidInput(
-            f"`data` must hold at least {FEWEST_IMAGES} images of two classes or more, and {FEWEST_PER_CLASS} of each "
-            f"class; got {len(images)} images, {len(present)} classes, the smallest with {int(present.min())}."
+            f"`data` must hold at least {FEWEST_IMAGES} images of two classes or more; got {len(images)} images and "
+            f"{present} classes. To train on a class takes {FEWEST_PER_CLASS} images."
         )
     return images
 

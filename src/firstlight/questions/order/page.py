@@ -30,7 +30,7 @@ def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
     return (
         Answer(
             question="Which images were learned first, which last?",
-            answer=f"First: {first}. Last: {last}. {_agreed(report)}",
+            answer=f"Among the images learned first there are {first}; among the last, {last}. {_agreed(report)}",
             section=FIRST_AND_LAST,
         ),
     )
@@ -42,7 +42,7 @@ def _typical(shown: ShownImages, others: ShownImages) -> str:
         name: shown.labels.count(name) - others.labels.count(name) for name in dict.fromkeys(shown.labels)
     }
     chosen = [name for name in sorted(more, key=lambda name: -more[name]) if more[name] > 0][:2]
-    return f"more often {' and '.join(chosen)}" if chosen else "no class more than another"
+    return f"more of {' and '.join(chosen)}" if chosen else "no more of any class"
 
 
 def _agreed(report: OrderReport) -> str:
