@@ -8,11 +8,16 @@ from torch import Tensor
 from firstlight.kernels.average_pooling import in_lines
 from firstlight.kernels.compiled import global_pooling_forward as pooled_lanes
 from firstlight.kernels.compiled import global_pooling_gradients as pooled_slope_lanes
-from firstlight.kernels.compiled import patches as patch_lanes
 from firstlight.kernels.compiled.global_pooling_forward import PAIRS
 from firstlight.kernels.compiled.layers import LANES
 from firstlight.kernels.kernel import ConvKernel
-from firstlight.kernels.prepared_images import FirstImages, KernelPlan, SecondImages, SinglePairs
+from firstlight.kernels.prepared_images import (
+    FirstImages,
+    KernelPlan,
+    SecondImages,
+    SinglePairs,
+    column_norms,
+)
 
 WIDTH = 8  # second images in a block of lanes; LANES / WIDTH first ones
 
@@ -145,13 +150,6 @@ def _shared_lines(plan: KernelPlan) -> tuple[int, int]:
     return (plan.shape[0], plan.kernel.geometry.size[0]) if plan.shares_pixels else (1, 1)
 
 
-def _norms_in_lanes(squares: Float[Tensor, "t lanes"], like: Tensor) -> np.ndarray:
-    """Norm, inverse norm and half its square, position x (slot lane)."""
-    norms = np.empty((len(squares), 3 * LANES), like.numpy().dtype)
-    patch_lanes.column_norms(squares.contiguous().numpy(), norms)
-    return norms
-
-
 def pooled_gradients(
     plan: KernelPlan,
     rows: FirstImages,
@@ -216,8 +214,8 @@ def _pair_gradients(
         _in_lanes(first),
         _in_lanes(second),
         _shared_lines(plan),
-        _norms_in_lanes(first_squares, first),
-        _norms_in_lanes(second_squares, first),
+        column_norms(first_squares, first.dtype).numpy(),
+        column_norms(second_squares, first.dtype).numpy(),
         plan.layers(dtype),
         sums.numpy().dtype.type(1 / plan.last**2),
         sums.numpy(),

@@ -98,12 +98,13 @@ class KernelPlan:
 
     def patches(self, images: Images, dtype: torch.dtype) -> Float[Tensor, "p d n"]:
         """Patches in the coordinates in which M is the identity, with the kernel's factor."""
-        patches = torch.empty(self.positions, self.dimension, len(images), dtype=dtype)
         geometry = self.kernel.geometry
-        pixels = images.permute(1, 2, 3, 0).to(dtype, memory_format=torch.contiguous_format)
-        pixels = F.pad(pixels, (0, 0) + (geometry.padding[0],) * 4)
-        pixels = (pixels * self.kernel.patch_scale(self.shape[0]) ** 0.5).contiguous()
-        patch_lanes.gather_patches(pixels.numpy(), geometry.size[0], geometry.stride[0], patches.numpy())
+        (size, _), (stride, _), (padding, _) = geometry.size, geometry.stride, geometry.padding
+        pixels = F.pad(images.permute(1, 2, 3, 0).to(dtype), (0, 0) + (padding,) * 4)
+        pixels = pixels * self.kernel.patch_scale(self.shape[0]) ** 0.5
+        # channel x line x column x image x row x column of the patch; images stay side by side in the last axis
+        windows = pixels.unfold(1, size, stride).unfold(2, size, stride).permute(1, 2, 0, 4, 5, 3)
+        patches: Tensor = windows.reshape(self.positions, self.dimension, len(images)).contiguous()
         # x[p]ᵀ M z[p] = ⟨M^½ x[p], M^½ z[p]⟩
         return patches if self.root is None else self.root.to(dtype) @ patches
 
@@ -183,9 +184,17 @@ class FirstImages:
     def _of(
         cls, plan: KernelPlan, patches: Float[Tensor, "p d rows"], squares: Float[Tensor, "t rows"]
     ) -> "FirstImages":
-        norms = torch.empty(squares.shape[1], len(squares), 2, dtype=patches.dtype)
-        patch_lanes.row_norms(squares.numpy(), norms.numpy())
+        norm = squares.T.sqrt()
+        norms = torch.stack([norm, torch.where(norm > 0, 1 / norm, 0.0)], 2).to(patches.dtype)
         return cls(plan, patches.mT, norms, squares)
+
+
+def column_norms(squares: Float[Tensor, "t lanes"], dtype: torch.dtype) -> Float[Tensor, "t slots"]:
+    """Norm, inverse norm and half its square, position x (slot image); all 0 for a zero patch."""
+    there = squares > 0
+    inverse = 1 / torch.where(there, squares, 1.0).sqrt()
+    slots = squares * inverse, inverse, 0.5 * inverse * inverse
+    return torch.cat([torch.where(there, slot, 0.0) for slot in slots], 1).to(dtype)
 
 
 @dataclass(frozen=True)
@@ -204,9 +213,7 @@ class SecondImages:
         n = len(images)
         patches = plan.patches(F.pad(images, (0, 0) * 3 + (0, width - n)), dtype)
         squares = plan.squares(patches)
-        norms = torch.empty(len(squares), 3 * width, dtype=dtype)
-        patch_lanes.column_norms(squares.numpy(), norms.numpy())
-        return cls(plan, patches, norms, squares, n)
+        return cls(plan, patches, column_norms(squares, dtype), squares, n)
 
     @cached_property
     def pixels(self) -> np.ndarray:
@@ -251,6 +258,8 @@ class SinglePairs:
         i, j = self.i[part], self.j[part]
         products = np.zeros((self.plan.positions, LANES))
         patch_lanes.pair_products(self.first.numpy(), self.second.numpy(), i, j, products)
-        norms = np.zeros((len(self.first_squares), 3 * LANES))
-        patch_lanes.pair_norms(self.first_squares.numpy(), self.second_squares.numpy(), i, j, norms)
-        return products, norms
+        first, second = self.first_squares[:, i], self.second_squares[:, j]
+        norm = (first * second).sqrt()
+        # 1/(2s) for the derivative of N = √(Λ(x,x) s) by s
+        slots = norm, torch.where(norm > 0, 1 / norm, 0.0), torch.where(second > 0, 0.5 / second, 0.0)
+        return products, torch.cat([F.pad(slot, (0, LANES - len(i))) for slot in slots], 1).numpy()

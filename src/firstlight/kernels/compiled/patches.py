@@ -1,4 +1,4 @@
-"""The loops that prepare images: patches, their norms in every layer, inner products of single pairs.
+"""The loops that prepare images: norms of patches in every layer, inner products of single pairs.
 
 Images lie side by side in the last axis, so every inner loop runs over images without a gap.
 """
@@ -8,26 +8,7 @@ from typing import no_type_check
 import numpy as np
 
 from firstlight.kernels.compiled.compiling import compiled, vector_loops
-from firstlight.kernels.compiled.layers import LANES, box_sums
-
-
-@compiled
-@no_type_check
-def gather_patches(pixels, size, stride, out):
-    """Patches of padded images, position x (channel, row, column) x image, from channel x row x column x image."""
-    vector_loops()
-    channels, _, w, _ = pixels.shape
-    columns = (w - size) // stride + 1
-    for p in range(out.shape[0]):
-        top, left = p // columns * stride, p % columns * stride
-        k = 0
-        for c in range(channels):
-            for r in range(size):
-                for q in range(size):
-                    own, given = out[p, k], pixels[c, top + r, left + q]
-                    for v in range(own.size):
-                        own[v] = given[v]
-                    k += 1
+from firstlight.kernels.compiled.layers import box_sums
 
 
 @compiled
@@ -99,36 +80,6 @@ def own_sums(squares, sizes, filters, scale, nngp, out):
 
 @compiled
 @no_type_check
-def row_norms(squares, out):
-    """Norm and inverse norm, image x position x 2, from squares, position x image; both 0 for a zero patch."""
-    vector_loops()
-    for p in range(squares.shape[0]):
-        for i in range(squares.shape[1]):
-            norm = np.sqrt(squares[p, i])
-            out[i, p, 0] = norm
-            out[i, p, 1] = 1 / norm if norm > 0 else 0.0
-
-
-@compiled
-@no_type_check
-def column_norms(squares, out):
-    """Norm, inverse norm and half its square, position x (slot image); all 0 for a zero patch."""
-    vector_loops()
-    n = squares.shape[1]
-    for p in range(squares.shape[0]):
-        given, own = squares[p], out[p]
-        for v in range(n):
-            there = given[v] > 0
-            square = given[v] if there else 1.0
-            # 1 instead of 0 under the root keeps the loop free of branches and of infinities
-            inverse = 1 / np.sqrt(square)
-            own[v] = square * inverse if there else 0.0
-            own[v + n] = inverse if there else 0.0
-            own[v + 2 * n] = 0.5 * inverse * inverse if there else 0.0
-
-
-@compiled
-@no_type_check
 def pair_products(first, second, i, j, out):
     """Inner products of the patches of the images i[v] and j[v], position x lane."""
     vector_loops()
@@ -139,22 +90,6 @@ def pair_products(first, second, i, j, out):
             a, b = first[p, k], second[p, k]
             for v in range(i.size):
                 own[v] += a[i[v]] * b[j[v]]
-
-
-@compiled
-@no_type_check
-def pair_norms(first, second, i, j, out):
-    """Norms of single pairs from squared norms, as `compiled.layers.pair_values` wants them."""
-    vector_loops()
-    for p in range(out.shape[0]):
-        own = out[p]
-        for v in range(i.size):
-            a, b = first[p, i[v]], second[p, j[v]]
-            there = a > 0 and b > 0
-            own[v] = np.sqrt(a * b)
-            own[v + LANES] = 1 / np.sqrt(a * b) if there else 0.0
-            # 1/(2s) for the derivative of N = √(Λ(x,x) s) by s
-            own[v + 2 * LANES] = 0.5 / b if b > 0 else 0.0
 
 
 @compiled
