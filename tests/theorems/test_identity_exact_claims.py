@@ -8,7 +8,7 @@ from firstlight import models
 from firstlight.data.synthetic import correlated_images
 from firstlight.measures import copy_or_memorise as measures
 from firstlight.training import Recipe, train
-from reproduce.studies.identity.parameter_counts import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
+from reproduce.studies.identity.exact import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
 
 
 def draw(*shape, seed=0):
