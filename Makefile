@@ -7,11 +7,11 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-# Checked code is compiled anew wherever its bytecode may not be kept: ten seconds for every process of pytest.
+# Code whose shapes are checked is compiled anew wherever its bytecode may not be kept: ten seconds for each process.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env announce browser tour test test-drawn test-portable coverage format lint types contracts pytest docs fuzz crash audit check-desk bench clean
+.PHONY: help env announce browser tour test test-long test-drawn test-portable coverage format lint types contracts pytest docs fuzz crash audit check-desk bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,6 +24,9 @@ $(READY): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Cannot create $(VENV). On Debian: apt-get install python3-venv"; exit 1; }
 	@$(PIP) install --quiet --constraint constraints.txt "torch==2.13.0"
 	@$(PIP) install --quiet --constraint constraints.txt --editable ".[dev]"
+	@printf '%s\n' '#!$(abspath $(BIN))/python' '"""The reproduction of the papers, which lives in this checkout."""' \
+	  'import sys' 'sys.path.insert(0, "$(CURDIR)")' 'from firstlight.cli.main import run' \
+	  'from reproduce.__main__ import app' 'run(app)' > $(BIN)/reproduce && chmod +x $(BIN)/reproduce
 	@touch $@
 
 HAS_BROWSER := command -v chromium >/dev/null && command -v chromedriver >/dev/null
@@ -45,7 +48,7 @@ browser: announce ## Find chromium and its driver for the page tests, or install
 tour: $(READY) ## Study a small network on real images and write tour.html
 	@$(BIN)/firstlight tour --output tour.html
 
-test: announce format lint types contracts pytest ## Formatter, linter, types, import contracts and all tests
+test: announce format lint types contracts pytest ## Formatter, linter, types, import contracts and tests (minutes)
 
 format: $(READY) ## Check the formatting
 	$(BIN)/ruff format --check .
@@ -61,6 +64,12 @@ contracts: $(READY) ## Check that layers import only what stands below them
 
 pytest: $(READY) browser ## Run the tests and doctests on all cores
 	$(BIN)/pytest -n $(JOBS) --dist worksteal -q --durations=15
+
+# Every test once more with the types and shapes of all calls checked, and with them the long ones: damaged files, killed
+# processes, faults of clusters, a second device, the wheel, the full list of scikit-learn's checks.
+test-long: $(READY) browser ## Run all tests with shapes checked, the long ones too
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -q --durations=15 -m "" \
+	  --jaxtyping-packages=firstlight,reproduce,checked_types.checked
 
 # Tests over drawn inputs take 25 that never change. Here they take 200 new ones; what fails is printed to be kept.
 test-drawn: $(READY) ## Run the tests over drawn inputs with 200 new draws each (long)
@@ -100,7 +109,7 @@ audit: $(READY) ## Look up known vulnerabilities of all installed packages (need
 	$(BIN)/pip-audit --local --skip-editable
 
 check-desk: $(READY) ## Run every study at desk scale and write reproduce/ledger (long)
-	$(BIN)/python -m reproduce run all --scale desk --record reproduce/ledger
+	$(BIN)/reproduce run all --scale desk --record reproduce/ledger
 
 bench: $(READY) ## Print the speed tables (long)
 	@for script in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$script || exit 1; done

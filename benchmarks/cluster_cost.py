@@ -25,8 +25,8 @@ from firstlight._internal.executor import cpu_seconds, map_tasks, on_cluster, si
 from firstlight.data import ImageData
 from firstlight.kernels import ConvKernel, RidgePath
 from firstlight.kernels.gradients import _Task
+from firstlight.kernels.gram import part_values
 from firstlight.kernels.prepared_images import KernelPlan
-from firstlight.kernels.resumable_gram import part_values
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe, train_once
 

@@ -25,8 +25,8 @@ from safetensors.torch import load_file, save_file
 from firstlight._internal.executor import cpu_seconds, on_cluster, single_thread
 from firstlight._internal.files import whole_file
 from firstlight._internal.processes import heed_termination
-from firstlight.kernels import ConvKernel, TiledGram, gram
-from firstlight.kernels.resumable_gram import part_values
+from firstlight.kernels import ConvKernel, TiledGram, kernel_gram
+from firstlight.kernels.gram import part_values
 
 KERNEL = ConvKernel(depth=2, size=3)
 SIDE, TILE, BLOCK = 8, 512, 256
@@ -141,7 +141,7 @@ def run(n: int, ridge: float, folder: Path) -> None:
     with account.part("solution"):
         alpha, steps = solved(tiles, targets, ridge, folder)
     with account.part("predictions"):
-        blocks = [gram(block, x, kernel=KERNEL, show=False) @ alpha for block in x_test.split(BLOCK)]
+        blocks = [kernel_gram(block, x, kernel=KERNEL, show=False) @ alpha for block in x_test.split(BLOCK)]
     with account.part("one product"):
         residual = tiles @ alpha + ridge * alpha - targets
     accuracy = (torch.cat(blocks).argmax(1) == y_test).float().mean()

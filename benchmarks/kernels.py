@@ -128,7 +128,7 @@ def ours(job: str, data: Path, out: Path) -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import torch
 
-    from firstlight.kernels import ConvKernel, gram, kernel_agop
+    from firstlight.kernels import ConvKernel, kernel_agop, kernel_gram
 
     loaded = np.load(data)
     x, alpha = torch.from_numpy(loaded["x"]), torch.from_numpy(loaded["alpha"])
@@ -141,10 +141,10 @@ def ours(job: str, data: Path, out: Path) -> None:
     def work(k: int):
         if job == "agop":
             return kernel_agop(x[:k], alpha[:k], kernel=kernel, n_jobs=1, show=False)
-        return gram(x[:k], kernel=kernel, n_jobs=1, show=False)
+        return kernel_gram(x[:k], kernel=kernel, n_jobs=1, show=False)
 
     work(2)
-    gram(torch.cat([x[:1], x[:1]]), torch.cat([x[:1], x[:1]]), kernel=kernel, n_jobs=1)
+    kernel_gram(torch.cat([x[:1], x[:1]]), torch.cat([x[:1], x[:1]]), kernel=kernel, n_jobs=1)
     before = _megabytes("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     start = time.process_time()
@@ -159,20 +159,20 @@ def deep(readout: str) -> None:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import torch
 
-    from firstlight.kernels import ConvKernel, gram
+    from firstlight.kernels import ConvKernel, kernel_gram
 
     kernel = ConvKernel(depth=21, padding=1, readout=readout)
     rows, columns = (4, 8) if readout == "gap" else (128, 192)
     x = torch.from_numpy(images(rows + columns))
     first, second = x[:rows], x[rows:]
-    gram(first[:4], second[:8], kernel=kernel, n_jobs=1, show=False)
-    gram(
+    kernel_gram(first[:4], second[:8], kernel=kernel, n_jobs=1, show=False)
+    kernel_gram(
         first[:1], first[:1], kernel=kernel, n_jobs=1, show=False
     )  # in float64, as pairs that are done again
     spent = []
     for _ in range(3):
         start = time.process_time()
-        gram(first, second, kernel=kernel, n_jobs=1, show=False)
+        kernel_gram(first, second, kernel=kernel, n_jobs=1, show=False)
         spent.append(1e3 * (time.process_time() - start) / (rows * columns))
     print(json.dumps(spent))
 

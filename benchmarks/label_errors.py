@@ -25,10 +25,10 @@ from PIL import Image
 from firstlight import data
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
+from firstlight.maths.correlation import roc_area
 from firstlight.questions.labels.measure import check_labels
 from firstlight.questions.labels.networks import LabelNetworks, plan_networks
 from firstlight.questions.labels.result import LabelCheck
-from firstlight.questions.order.measure import separation
 from firstlight.training import predictions, train
 
 SCORE = """
@@ -119,8 +119,8 @@ def one_seed(name: str, given: argparse.Namespace, seed: int, python: Path) -> t
     quality = cleanlab_quality(python, images.y, out_of_fold(images, networks, prepared, epochs, seed))
     theirs = time.process_time() - start
     row = (
-        separation(check.suspicion, wrong),
-        separation(-quality, wrong),
+        roc_area(check.suspicion, wrong),
+        roc_area(-quality, wrong),
         first_precision(check.suspicion, wrong),
         first_precision(-quality, wrong),
         check.planted.separation,

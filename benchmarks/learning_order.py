@@ -29,6 +29,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.maths import image_pca
+from firstlight.maths.correlation import roc_area
 from firstlight.measures.learning_order import (
     AccessibilityRecorder,
     ComponentClassifier,
@@ -38,7 +39,7 @@ from firstlight.measures.learning_order import (
     penultimate_features,
 )
 from firstlight.models import ModelSpec, build
-from firstlight.questions.order.measure import label_suspicion, separation
+from firstlight.questions.order.measure import label_suspicion
 from firstlight.training import Recipe, predictions, train_ensemble, train_on
 
 
@@ -228,14 +229,14 @@ def labels(
                 train_ensemble, spec, nets, noisy, recipe, observe=watch, n_jobs=1, show=False
             )
             history = history_of([net.records[0] for net in trained])
-            late = separation(-history.scores, wrong)
+            late = roc_area(-history.scores, wrong)
             features = [penultimate_features(net.into(spec(net.seed)), noisy.x) for net in trained]
-            joint = separation(label_suspicion([history.scores], noisy, features=features), wrong)
-            near = separation(-discriminability(noisy.x, noisy.y, k=50), wrong)
+            joint = roc_area(label_suspicion([history.scores], noisy, features=features), wrong)
+            near = roc_area(-discriminability(noisy.x, noisy.y, k=50), wrong)
             theirs_cost, held_out = seconds_of(out_of_fold, spec, noisy, recipe, folds)
             quality = cleanlab_scores(Path(folder), noisy.y.numpy(), held_out)
             rows.append(
-                (late, joint, near, separation(-torch.from_numpy(quality), wrong), ours_cost, theirs_cost)
+                (late, joint, near, roc_area(-torch.from_numpy(quality), wrong), ours_cost, theirs_cost)
             )
             print(
                 f"  planting {seed}: {', '.join(f'{v:.3f}' for v in rows[-1][:4])}",

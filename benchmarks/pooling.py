@@ -12,7 +12,7 @@ import time
 import torch
 
 from firstlight.data import load
-from firstlight.kernels import ConvKernel, gram, solve_ridge
+from firstlight.kernels import ConvKernel, kernel_gram, solve_ridge
 
 KERNELS = {
     "flatten": ConvKernel(depth=3),
@@ -39,10 +39,10 @@ def main() -> None:
     z, truth = images("test", given.test, given.side)
     targets = torch.nn.functional.one_hot(y, 10).double()
     for name in given.kernels:
-        gram(x[:2], kernel=KERNELS[name], n_jobs=1)  # compiles
+        kernel_gram(x[:2], kernel=KERNELS[name], n_jobs=1)  # compiles
         start = time.process_time()
-        inner = gram(x, kernel=KERNELS[name], n_jobs=1)
-        outer = gram(z, x, kernel=KERNELS[name], n_jobs=1)
+        inner = kernel_gram(x, kernel=KERNELS[name], n_jobs=1)
+        outer = kernel_gram(z, x, kernel=KERNELS[name], n_jobs=1)
         seconds = time.process_time() - start
         found = []
         for n in given.sizes:

@@ -81,7 +81,8 @@ def measured(kind, alpha, lr, seed, images):
     rich = richness(list(kept.values())[-2], kept["outputs"] - before["outputs"])
     return {
         "network": kind, "alpha": alpha, "seed": seed, "loss left": left, "score": result.score, "null": result.null,
-        "richness": rich.value, "richness null": float(rich.null.mean()),
+        "null high": result.null_range.high, "kind": result.kind, "richness": rich.value,
+        "richness null": float(rich.null.mean()),
     }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """SGD on kept derivatives beside SGD through the linearised network: CPU seconds of one thread, turn by turn.
 
-python benchmarks/tangent.py [--n 2000] [--width 1] [--turns 5]
+PYTHONPATH=. python benchmarks/tangent.py [--n 2000] [--width 1] [--turns 5]
 """
 
 import argparse
@@ -11,7 +11,8 @@ from collections.abc import Callable
 import torch
 
 from firstlight._internal.environment import processor
-from firstlight.models import build, linearize, tangent_features
+from firstlight.models import build, linearize
+from reproduce.studies.linearized.tangent_features import tangent_features
 
 BATCH = 32
 

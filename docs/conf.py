@@ -19,7 +19,8 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinx.ext.napoleon",
-    "ledger",  # this and the next two are ours, in _ext/
+    "ledger",  # this and the next three are ours, in _ext/
+    "study_figure",
     "mathml",
     "api_reference",
 ]

@@ -11,9 +11,9 @@ Add the accessibility recorder to a plain PyTorch loop: three lines, marked belo
 import torch
 from torch import nn
 
-from firstlight import data
+from firstlight import data, learning_order
 from firstlight.measures.learning_order import AccessibilityRecorder, penultimate_features
-from firstlight.questions.order.measure import label_suspicion, order_report
+from firstlight.questions.order.measure import label_suspicion
 
 photos = data.load("photos", split="train", n=600, seed=0)
 x = nn.functional.avg_pool2d(photos.x, 2)
@@ -43,7 +43,7 @@ history = recorder.history()  # line 3: one bit per image and epoch
 # %%
 # What came out: a score per image, and what predicts it without any training.
 
-report = order_report(history, photos, n_shown=8)
+report = learning_order(history, photos, n_shown=8)
 print(f"training accuracy by epoch: {[round(a, 2) for a in history.accuracy[0].tolist()]}")
 print(f"learned first: images {report.earliest.index.tolist()}")
 print(f"learned last:  images {report.latest.index.tolist()}")

@@ -12,9 +12,8 @@ convolutional network learns to copy; one with a bottleneck draws the image it w
 import torch
 from torch import nn
 
-from firstlight import data
+from firstlight import copy_or_memorise, data
 from firstlight.measures.copy_or_memorise.layer_images import resized
-from firstlight.questions.copy_or_memorise.measure import identity_bias
 from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_task
 from firstlight.training import Recipe
 
@@ -57,7 +56,7 @@ def autoencoder(seed: int) -> nn.Module:
 
 recipe = Recipe(optimiser="adam", lr=3e-3, loss="mse", batch_size=None, steps=1000, stop_below=1e-4)
 for architecture in (convolutions, autoencoder):
-    bias = identity_bias(architecture, image, recipe=recipe, seeds=(0, 1))
+    bias = copy_or_memorise(architecture, image, recipe=recipe, seeds=(0, 1))
     print(f"{architecture.__name__}: {bias.answer}")
 
 # %%

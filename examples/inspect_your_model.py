@@ -16,6 +16,7 @@ from pathlib import Path
 
 import firstlight
 from firstlight.models import ModelSpec
+from firstlight.questions.inspect.page import inspection_page
 from firstlight.training import Recipe, train_once
 
 train = firstlight.load("photos", split="train", n=400)
@@ -60,5 +61,5 @@ for fault in inspection.faults:
 # --------
 # One HTML file with every figure and the numbers behind it; nothing is loaded from elsewhere.
 
-path = firstlight.write_page(firstlight.inspection_page(inspection), Path("inspect.html"))
+path = firstlight.write_page(inspection_page(inspection), Path("inspect.html"))
 print(f"wrote {path}, {path.stat().st_size / 1e6:.1f} MB")

@@ -77,7 +77,7 @@ def estimate(values: Float[Tensor, " seeds"]) -> Estimate:
 
     Student's interval rather than a bootstrap: with five seeds the percentile bootstrap covers the truth
     in about 83 % of repetitions, Student's in 95 % for normal and at least 93 % for uniform values, and
-    85 % to 90 % for strongly skewed ones (tests/claims/test_evidence.py simulates all three).
+    85 % to 90 % for strongly skewed ones (tests/reproduce/test_evidence.py simulates all three).
 
     Examples
     --------

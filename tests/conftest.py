@@ -12,6 +12,8 @@ import hypothesis
 import pytest
 import torch
 
+from browser import _driver, artefacts, browser  # noqa: F401, fixtures
+
 # the same examples for everybody, so that a red test is red on the next machine as well; `make test-drawn` draws others
 hypothesis.settings.register_profile("same", max_examples=25, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("drawn", max_examples=200, deadline=None)

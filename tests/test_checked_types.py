@@ -8,6 +8,7 @@ from torch import Tensor
 from checked_types import checked
 
 
+@pytest.mark.long
 def test_firstlight_runs_under_the_checker():
     from firstlight.maths import psd_sqrt
 

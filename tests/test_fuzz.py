@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 import warm
 from limits import COMMAND
+
+pytestmark = pytest.mark.long
 
 
 def test_damaged_and_hostile_files_are_refused_or_harmless():

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.long
+
 
 def test_everything_that_computes_runs_on_a_second_device():
     here = Path(__file__).parent

@@ -1,13 +1,16 @@
 """The API reference, read from the packages: adding a public name needs no edit of a page.
 
 A line ``{reference} firstlight.maths`` in a fence of its own becomes one section for each file behind the package, with
-every name that the package exports. ``{top-level}`` becomes the table of names that ``import firstlight`` offers.
-A public name without a docstring stops the build. Nothing here needs Sphinx, so the tests read the same text.
+every name that the package exports; of a package that exports nothing, such as a question, every file is shown.
+``{top-level}`` becomes the promised names, those that ``import firstlight`` offers, each with its example.
+A public name without a docstring and a promised one without an example stop the build. Nothing here needs Sphinx, so
+the tests read the same text.
 """
 
 import ast
 import importlib
 import inspect
+import pkgutil
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -17,6 +20,8 @@ from typing import Any
 
 FENCE = re.compile(r"^```\{(reference|top-level)\}[ ]*(\S*)\n```$", re.MULTILINE)
 ERRATUM = re.compile(r"\bE-\d\d\b")
+MATHS = re.compile(r":math:`([^`]*)`")
+ROLE = re.compile(r":(?!math)\w+:`~?(?:\w+\.)*(\w+)`")
 FOOTNOTE = re.compile(r"^\.\. \[\d+\] ")
 
 
@@ -29,7 +34,11 @@ def reference(package: str) -> str:
     """Return the sections of a package, one per file that defines what it exports."""
     module = importlib.import_module(package)
     sections, seen, text = [*_sections(module)], set(), []
-    if len(sections) > 1:
+    is_folder = hasattr(module, "__path__") and not hasattr(module, "__all__")
+    level = "###" if is_folder else "##"
+    if is_folder:  # the question that its files answer
+        text += [f"## {_about(module).rstrip('.')}", _fence([f".. py:module:: {package}"])]
+    elif len(sections) > 1:
         text.append(_fence([f".. py:module:: {package}", "", _about(module)]))
         seen.add(package)
     for home, origin, names in sections:
@@ -40,39 +49,54 @@ def reference(package: str) -> str:
         own_page = home == package and hasattr(module, "__all__")  # then the title of the page says it
         path = "" if own_page else f"From `{home}`."
         entries = [line for name in names for line in ("", *_entry(origin, name))]
-        text += [f"## {summary.rstrip('.')}", path, _fence([where, "", about.strip(), *entries])]
+        text += [f"{level} {summary.rstrip('.')}", path, _fence([where, "", about.strip(), *entries])]
     return "\n\n".join(part for part in text if part) + "\n"
 
 
 def top_level() -> str:
-    """Return the table of names at the top of the package, each with the package that documents it."""
+    """Return the promised names: a table of what each does, then each with its parameters and its example."""
     import firstlight
 
-    rows = ["| name | documented in |", "|---|---|"]
-    for name in firstlight.__all__:
-        if name.startswith("__"):
-            continue
-        home = _home(getattr(firstlight, name))
-        rows.append(f"| {{py:obj}}`firstlight.{name} <{home}.{name}>` | `{home}` |")
-    return "\n".join(rows) + "\n"
+    names = sorted((name for name in firstlight.__all__ if not name.startswith("__")), key=str.lower)
+    rows, entries = ["| name | what it is |", "|---|---|"], []
+    for name in names:
+        thing = getattr(firstlight, name)
+        text = inspect.getdoc(thing) or ""
+        if ">>>" not in text:
+            raise LookupError(
+                f"firstlight.{name} is promised and has no example. Write one in its docstring."
+            )
+        summary = ROLE.sub(r"`\1`", text.partition("\n\n")[0].replace("\n", " "))
+        summary = MATHS.sub(r"$\1$", summary)
+        rows.append(f"| [`{name}`](#{name.lower()}) | {summary} |")
+        home, (directive, *_) = _home(thing), _entry(firstlight, name)
+        # Sphinx indexes a class under the file that defines it, and takes it there only once
+        indexed = ["   :no-index:"] if isinstance(thing, type) else []
+        entries += [
+            f"## {name}",
+            _fence([".. py:currentmodule:: firstlight", "", directive, *indexed]),
+            "" if "._" in home else f"Part of {{py:mod}}`{home}`{', with its methods' if indexed else ''}.",
+        ]
+    opening = _fence([".. py:module:: firstlight"])
+    return "\n\n".join(part for part in (opening, "\n".join(rows), *entries) if part) + "\n"
 
 
 def _home(thing: Any) -> str:
-    """Return the outermost package below the top whose exports hold a thing."""
+    """Return the outermost package below the top whose exports hold a thing, else the file that defines it."""
     parts = thing.__module__.split(".")
     for end in range(2, len(parts) + 1):
         package = importlib.import_module(".".join(parts[:end]))
         if thing.__name__ in getattr(package, "__all__", ()):
             return package.__name__
-    raise LookupError(
-        f"{thing.__module__}.{thing.__name__} is in the `__all__` of no package below firstlight."
-    )
+    return thing.__module__
 
 
 def _sections(module: ModuleType) -> Iterator[tuple[str, ModuleType, list[str]]]:
     """Yield where names are imported from, the file that defines them, and the names."""
-    if not hasattr(module, "__all__"):  # a single file, of which everything public counts
-        yield module.__name__, module, _own_names(module)
+    if not hasattr(module, "__all__"):  # files of which everything public counts
+        for file in _files(module):
+            if names := _own_names(file):
+                yield file.__name__, file, names
         return
     by_file: dict[str, list[str]] = {}
     for name in module.__all__:
@@ -85,6 +109,14 @@ def _sections(module: ModuleType) -> Iterator[tuple[str, ModuleType, list[str]]]
         rest = [name for name in _own_names(inner) if getattr(module, name, None) is not getattr(inner, name)]
         if rest:
             yield inner.__name__, inner, rest
+
+
+def _files(module: ModuleType) -> list[ModuleType]:
+    """Return the files of a folder without what reads options of the command line, or the one file itself."""
+    if not hasattr(module, "__path__"):
+        return [module]
+    found = [info.name for info in pkgutil.iter_modules(module.__path__) if not info.ispkg]
+    return [importlib.import_module(f"{module.__name__}.{name}") for name in found if name != "command"]
 
 
 def _submodules(module: ModuleType) -> list[ModuleType]:

@@ -19,6 +19,9 @@ from reproduce.entries import SUMMARIES, Entry, Tally, figure_file, largest, rea
 from reproduce.pages import SHOWN, contradiction, estimate_text, readings, recorded_entries
 from reproduce.run import entry_not_run
 
+RECORDED = Path(__file__).parents[2] / "reproduce" / "ledger"
+"""Where verdicts are recorded."""
+
 NULL_WORDS = {
     "beyond": "beyond its null",
     "not beyond": "not beyond its null",
@@ -134,11 +137,10 @@ def _with_literals(sentence: str) -> list[nodes.Node]:
 
 
 def _folder(directive: SphinxDirective) -> Path:
-    folder = Path(directive.env.srcdir).parent / "reproduce" / "ledger"
     for theme in THEMES:
         for scale in SHOWN:
-            directive.env.note_dependency(str(folder / scale / f"{theme}.json"))
-    return folder
+            directive.env.note_dependency(str(RECORDED / scale / f"{theme}.json"))
+    return RECORDED
 
 
 def _claim(claim: Claim) -> list[nodes.Node]:

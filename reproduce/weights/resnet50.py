@@ -17,7 +17,7 @@ from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import guarded, is_regular, read_bytes, read_json
 from firstlight.data.fetching.packages import NpmPackage, npm_files
 from firstlight.models.building import build
-from firstlight.models.weights import fill
+from firstlight.models.checkpoints import fill
 
 RESNET50_MEAN = (123.68 / 255, 116.779 / 255, 103.939 / 255)
 """Mean of red, green and blue that the network expects to be subtracted from pixels in [0, 1]."""

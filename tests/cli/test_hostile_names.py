@@ -20,7 +20,7 @@ from firstlight.cli.output import page_file, print_table
 from firstlight.cli.runs import list_runs, rm
 from firstlight.cli.train import train
 from firstlight.data import as_images
-from firstlight.kernels import ConvKernel, gram_in_parts
+from firstlight.kernels import ConvKernel, TiledGram
 from firstlight.measures.linearized import ntk_gram
 from firstlight.questions.inspect.measure import inspect
 from limits import COMMAND
@@ -124,17 +124,17 @@ def test_a_tangent_kernel_larger_than_the_memory_is_refused(monkeypatch):
 def test_half_precision_images_are_converted_and_never_computed_with():
     images = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0)).bfloat16()
     half, whole = (inspect(network(), x) for x in (images, images.float()))
-    assert half.profile.energy.dtype == whole.profile.energy.dtype
-    assert torch.equal(half.profile.energy, whole.profile.energy)
+    assert half.profile.amplitude.dtype == whole.profile.amplitude.dtype
+    assert torch.equal(half.profile.amplitude, whole.profile.amplitude)
 
 
 def test_a_kernel_matrix_of_half_precision_images_is_stored(tmp_path):
     images = torch.rand(4, 1, 6, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
-    kernel = ConvKernel(depth=1)
-    half = gram_in_parts(images, kernel=kernel, folder=tmp_path / "half", n_jobs=1)
-    assert torch.equal(
-        half, gram_in_parts(images.float(), kernel=kernel, folder=tmp_path / "whole", n_jobs=1)
+    half, whole = (
+        TiledGram.of(x, kernel=ConvKernel(depth=1), folder=tmp_path / name, n_jobs=1, show=False)
+        for x, name in ((images, "half"), (images.float(), "whole"))
     )
+    assert torch.equal(half.columns(torch.arange(4)), whole.columns(torch.arange(4)))
 
 
 @pytest.mark.parametrize("n", [0, -1])

@@ -3,12 +3,15 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import psutil
 import pytest
+from cyclopts import App
 
 import warm
+from firstlight.cli.main import run
 from limits import COMMAND
 
 # the first checkpoint at once, instead of after 20 seconds
@@ -18,6 +21,33 @@ from firstlight.training import loop
 loop.CHECKPOINT_SECONDS = 0.1
 main()
 """
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        (["train", "--n", "8"], "What was trained is kept; the same command resumes."),
+        (["tour"], "Finished parts are kept; the same command resumes."),
+        (["inspect", "x.pt"], "Nothing is kept; the same command starts again."),
+        (["compare"], "Nothing is kept; the same command starts again."),
+    ],
+)
+def test_what_a_stopped_command_says_is_true_of_it(monkeypatch, capsys, words, kept):
+    app = App(name="firstlight", suppress_keyboard_interrupt=False)
+
+    @app.default
+    def stopped(*words: str, n: int = 0):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "argv", ["firstlight", *words])
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    try:
+        with pytest.raises(SystemExit):
+            run(app)
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
+            signal.signal(number, handler)
+    assert capsys.readouterr().err == f"\nfirstlight: stopped. {kept}\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
@@ -36,7 +66,7 @@ def test_a_stopped_training_says_so_in_one_line_and_leaves_a_checkpoint(tmp_path
     _, said = process.communicate(timeout=COMMAND)
     assert process.returncode == code
     lines = [line for line in said.splitlines() if line and "training and" not in line]
-    assert lines == ["firstlight: stopped. Finished runs are kept; the same command resumes."]
+    assert lines == ["firstlight: stopped. What was trained is kept; the same command resumes."]
     assert list(runs.glob(".scratch/*/checkpoint.safetensors"))
     assert not list(tmp_path.rglob("*.part"))
 
@@ -65,7 +95,7 @@ def test_a_command_that_is_stopped_while_its_local_workers_start_says_so_in_one_
     _, said = process.communicate(timeout=COMMAND)
     assert process.returncode == code
     lines = [line for line in said.splitlines() if line and "training and" not in line]
-    assert lines == ["firstlight: stopped. Finished runs are kept; the same command resumes."]
+    assert lines == ["firstlight: stopped. What was trained is kept; the same command resumes."]
 
 
 def is_starting_worker(process):

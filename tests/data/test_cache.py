@@ -6,7 +6,7 @@ import torch
 
 from firstlight._internal.errors import StoreProblem
 from firstlight.data import cache as caching
-from firstlight.data.stored import StoredImages
+from firstlight.data.cache import StoredImages
 
 
 def split(n=6, seed=0):

@@ -271,7 +271,7 @@ def test_nothing_is_left_of_a_stopped_data_get_once_the_next_one_has_started(tmp
     wait_until(lambda: not any(map(is_running, programs)))
     if number != signal.SIGKILL:
         assert [line for line in said.splitlines() if line] == [
-            "firstlight: stopped. Finished runs are kept; the same command resumes."
+            "firstlight: stopped. Nothing is kept; the same command starts again."
         ]
         assert list((tmp_path / "tmp").iterdir()) == []
 

@@ -12,8 +12,8 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.data import as_images, load, load_splits
 from firstlight.data.formats import pictures
 from firstlight.data.formats.pictures import Decoding, picture
+from firstlight.data.images import held_out
 from firstlight.data.label_table import load_label_table
-from firstlight.data.splitting import held_out
 from reference.data_files import tar_of_folder, write_class_folders
 
 

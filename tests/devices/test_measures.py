@@ -18,7 +18,7 @@ from firstlight._internal.devices import device_of
 from firstlight._internal.seeds import global_seed
 from firstlight.data import ImageData
 from firstlight.estimators import LinearizedClassifier
-from firstlight.kernels import ConvKernel, gram, kernel_agop
+from firstlight.kernels import ConvKernel, kernel_agop, kernel_gram
 from firstlight.kernels.accelerator import accelerator, uses_tensors
 from firstlight.measures import copy_or_memorise as identity
 from firstlight.measures import layers as since
@@ -99,7 +99,7 @@ MEASURES = {
     "layer_images": lambda m, b, data: identity.layer_images(chain(m), data.x[0]),
     "size_response": lambda m, b, data: identity.size_response(chain(m), data.x, (6, 9)),
     "upper_outputs": lambda m, b, data: stages.upper_outputs(chain(m), data.x, layers=1),
-    "layer_probe": lambda m, b, data: identity.layer_probe(chain(m), data, data),
+    "layer_probe": lambda m, b, data: since.layer_probe(chain(m), data, data),
     "stationarity": lambda m, b, data: since.stationarity(m, data, weight_decay=0.01, draws=2),
     "centred_ansatz": lambda m, b, data: since.centred_ansatz(m, data.x, initial=b, show=False),
     "activations": lambda m, b, data: since.activations(m, data.x),
@@ -184,10 +184,10 @@ def test_tensors_compute_kernels_elsewhere(second, data, readout):
     kernel = ConvKernel(depth=1, size=3, readout=readout)
     alpha = torch.rand(12, 2, generator=torch.Generator().manual_seed(1))
     options = {"kernel": kernel, "dtype": torch.float64, "engine": "tensors", "show": False}
-    expected = gram(data.x, **options), kernel_agop(data.x, alpha, data.x[:5], **options)
+    expected = kernel_gram(data.x, **options), kernel_agop(data.x, alpha, data.x[:5], **options)
     options["engine"] = "auto"
     with firstlight.computing_on("second"):
-        measured = gram(data.x, **options), kernel_agop(data.x, alpha, data.x[:5], **options)
+        measured = kernel_gram(data.x, **options), kernel_agop(data.x, alpha, data.x[:5], **options)
     assert_equal(expected, measured)
 
 

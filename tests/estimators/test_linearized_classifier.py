@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from contract import contract
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.estimators import LinearizedClassifier, linearized
 from firstlight.measures.linearized import solve_linearized
 
 
-@parametrize_with_checks([LinearizedClassifier(width=1 / 16, ridge=1e-6)])
+@contract(LinearizedClassifier(width=1 / 16, ridge=1e-6))
 def test_the_estimator_keeps_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from contract import contract
 from firstlight._internal.errors import InvalidInput
 from firstlight.estimators import ConvRFMClassifier, RFMProbe
 
 
-@parametrize_with_checks([RFMProbe(rounds=1)])
+@contract(RFMProbe(rounds=1))
 def test_the_probe_keeps_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -30,15 +30,14 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight._internal.store import RunSpec, Store
 from firstlight.data import load
-from firstlight.data.cache import read_cache, write_cache
+from firstlight.data.cache import StoredImages, read_cache, write_cache
 from firstlight.data.formats.cifar_pickles import pickled_batch
 from firstlight.data.formats.idx import idx_array
-from firstlight.data.formats.mat import mat_reader
 from firstlight.data.images import ImageData
 from firstlight.data.sets.gtsrb import read_gtsrb
-from firstlight.data.stored import StoredImages
+from firstlight.data.sets.svhn import mat_reader
 from firstlight.estimators import CNTKClassifier, load_machine, save_machine
-from firstlight.kernels import ConvKernel, gram_in_parts
+from firstlight.kernels import ConvKernel, TiledGram
 from firstlight.models import load_weights, save_weights
 from firstlight.models.onnx.reading import read_graph
 from firstlight.training import Recipe, train_on
@@ -329,7 +328,9 @@ kind("saved machine", OURS, write_machine, read_machine)
 
 
 def parts_of_gram(folder: Path) -> Tensor:
-    return gram_in_parts(few_images().x, kernel=ConvKernel(depth=1), folder=folder, part=8, n_jobs=1)
+    images = few_images().x
+    tiles = TiledGram.of(images, kernel=ConvKernel(depth=1), folder=folder, side=8, n_jobs=1, show=False)
+    return tiles.columns(torch.arange(len(images)))
 
 
 kind("Gram parts", OURS, parts_of_gram, parts_of_gram)

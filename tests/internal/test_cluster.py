@@ -117,6 +117,7 @@ def test_networks_trained_on_a_cluster_have_the_bits_of_those_trained_here(machi
         assert all(torch.equal(one.weights[name], other.weights[name]) for name in one.weights)
 
 
+@pytest.mark.long
 def test_a_kernel_machine_fitted_on_a_cluster_has_the_bits_of_one_fitted_here(machines):
     data = small_images(200)
     machine = ConvRFMClassifier(depth=2, rounds=1, patience=None)
@@ -131,6 +132,7 @@ def test_a_kernel_machine_fitted_on_a_cluster_has_the_bits_of_one_fitted_here(ma
     assert sent  # tiles and gradients went there
 
 
+@pytest.mark.long
 def test_tiles_on_disk_are_filled_and_solved_by_workers_with_the_same_bits(machines, tmp_path):
     x = small_images(200).x
     targets = torch.nn.functional.one_hot(small_images(200).y, 2).double()
@@ -145,6 +147,7 @@ def test_tiles_on_disk_are_filled_and_solved_by_workers_with_the_same_bits(machi
     assert torch.equal(*solutions)
 
 
+@pytest.mark.long
 def test_local_workers_listen_to_this_machine_only_and_end_with_the_block():
     with on_cluster("local:1") as workers:
         (pid,) = map_tasks(lambda _: os.getpid(), [0], label="", show=False)
@@ -188,6 +191,7 @@ def test_a_shown_bar_hears_of_tasks_that_are_under_way(machines):
     assert (0, 0.5, "halfway") in heard
 
 
+@pytest.mark.long
 def test_the_command_trains_an_ensemble_on_a_cluster_with_the_bits_of_the_library(machines, tmp_path):
     words = ["train", "--n", "40", "--epochs", "1", "--networks", "2", "--seed", "5"]
     target = tmp_path / "net.safetensors"
@@ -328,6 +332,7 @@ def test_a_worker_with_another_processor_is_reported_in_one_line(machines, monke
     assert "instead of abacus; last bits may differ" in said[0]
 
 
+@pytest.mark.long
 def test_a_worker_that_joins_later_is_compared_too():
     with pytest.raises(ClusterProblem, match=r"A worker has torch .* instead of 0\.0"):
         work({**facts(), "torch": "0.0"}, pack(len, {}), pack("word", {}), 0, {})
@@ -390,6 +395,7 @@ def test_an_encrypted_address_without_certificates_is_refused_in_one_line():
         pass
 
 
+@pytest.mark.long
 def test_the_outcomes_are_the_same_after_a_worker_was_killed(machines, tmp_path):
     images, mark = torch.rand(300, 1, 32, 32), str(tmp_path / "killed")
 
@@ -414,6 +420,7 @@ def break_after_the_first_task(address: str, break_it) -> None:
             break_it()
 
 
+@pytest.mark.long
 def test_a_killed_scheduler_ends_in_one_line(tmp_path, capfd):
     def kill():
         parallel.executor.cluster.client._timeout = 1.0  # for which Dask's client tries to connect again
@@ -428,6 +435,7 @@ def test_a_killed_scheduler_ends_in_one_line(tmp_path, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.long
 def test_tasks_without_any_worker_left_end_in_one_line(tmp_path, monkeypatch):
     with own_machines(tmp_path) as lost:
 
@@ -439,6 +447,7 @@ def test_tasks_without_any_worker_left_end_in_one_line(tmp_path, monkeypatch):
             break_after_the_first_task(lost.address, end_worker)
 
 
+@pytest.mark.long
 def test_a_scheduler_that_was_started_again_gets_the_remaining_tasks(tmp_path):
     images = torch.rand(300, 1, 32, 32)
     with own_machines(tmp_path) as lost, on_cluster(lost.address):

@@ -105,6 +105,7 @@ map_tasks(work, [0, 1], label="", n_jobs=2, show=False)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="processes have no parents there")
 def test_workers_end_when_their_parent_is_killed():
     parent = warm.Popen(["-c", ORPHANS], stdout=subprocess.PIPE, text=True)
@@ -138,6 +139,7 @@ map_tasks(work, [0, 1], label="", n_jobs=2, show=False)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="processes have no parents there")
 def test_workers_that_still_import_end_when_their_parent_is_killed(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW)
@@ -176,8 +178,15 @@ except KeyboardInterrupt as stop:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-@pytest.mark.parametrize("to_all", [False, True])  # a terminal sends Ctrl-C to the workers too
+@pytest.mark.parametrize(
+    ("number", "code", "to_all"),
+    [
+        (signal.SIGTERM, 143, False),
+        (signal.SIGINT, 130, True),  # a terminal sends Ctrl-C to the workers too
+        pytest.param(signal.SIGTERM, 143, True, marks=pytest.mark.long),
+        pytest.param(signal.SIGINT, 130, False, marks=pytest.mark.long),
+    ],
+)
 def test_workers_save_their_work_when_the_command_is_asked_to_stop(tmp_path, number, code, to_all):
     command = ["-c", STOPPING, str(tmp_path)]
     pipe = subprocess.PIPE

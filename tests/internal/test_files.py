@@ -275,6 +275,7 @@ def held_elsewhere(lock):
         process.communicate()
 
 
+@pytest.mark.long
 def test_a_holder_that_is_stopped_loses_its_lock_and_one_that_is_slow_does_not(tmp_path):
     lock, taken = tmp_path / "x.lock", threading.Event()
 

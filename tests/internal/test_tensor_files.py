@@ -11,7 +11,7 @@ from firstlight._internal.files import whole_file
 from firstlight._internal.store import RunSpec, Store
 from firstlight._internal.tensor_files import load_sealed, load_tensors, save_sealed, save_tensors
 from firstlight.data import cache
-from firstlight.data.stored import StoredImages
+from firstlight.data.cache import StoredImages
 from firstlight.models import save_weights
 from firstlight.training.checkpoint import save_checkpoint
 
@@ -43,6 +43,7 @@ def test_equal_contents_are_equal_bytes(tmp_path):
     assert load_sealed(tmp_path / "0").words == words
 
 
+@pytest.mark.long
 def test_every_flipped_bit_of_a_sealed_file_is_noticed(tmp_path):
     file = tmp_path / "f"
     save_sealed(file, tensors(), {"arch": "small"})

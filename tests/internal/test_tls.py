@@ -17,6 +17,8 @@ from firstlight._internal.executor import on_cluster
 from limits import COMMAND
 from machines import Machines
 
+pytestmark = pytest.mark.long
+
 PAGE = Path(__file__).parents[2] / "docs/many-machines.md"
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.kernels import ConvKernel, PatchKernel, gram, median_bandwidth
+from firstlight.kernels import ConvKernel, PatchKernel, kernel_gram, median_bandwidth
 from firstlight.maths import PatchGeometry
 from reference.convolutional_kernels import kernel_matrix, patch_kernel_matrix
 
@@ -73,7 +73,7 @@ def test_every_kernel_equals_the_recursion_with_all_pairs_of_positions(case):
     size = float(expected(kernel, z[:1], z[:1], metric).max() + slow.abs().max())
     for dtype, bound in ((torch.float64, EXACT), (torch.float32, SINGLE)):
         for engine in ("compiled", "tensors"):
-            fast = gram(x, z, kernel=kernel, metric=metric, dtype=dtype, engine=engine)
+            fast = kernel_gram(x, z, kernel=kernel, metric=metric, dtype=dtype, engine=engine)
             assert float((fast - slow).abs().max()) < bound * size
 
 
@@ -81,9 +81,9 @@ def test_every_kernel_equals_the_recursion_with_all_pairs_of_positions(case):
 def test_symmetric_gram_equals_the_rectangular_one(readout):
     x = images(40, 2, 6, 7, 0)  # more than one tile
     kernel = ConvKernel(depth=2, readout=readout)
-    square = gram(x, kernel=kernel, dtype=torch.float64)
+    square = kernel_gram(x, kernel=kernel, dtype=torch.float64)
     assert torch.equal(square, square.T)
-    assert off(square, gram(x, x, kernel=kernel, dtype=torch.float64)) < EXACT
+    assert off(square, kernel_gram(x, x, kernel=kernel, dtype=torch.float64)) < EXACT
 
 
 @pytest.mark.parametrize("readout", ["flatten", "gap"])
@@ -95,13 +95,13 @@ def test_digits_with_empty_borders_and_duplicates_keep_their_digits(readout):
     kernel = ConvKernel(depth=3, readout=readout)
     slow = expected(kernel, x, x)
     for found in (
-        gram(x, kernel=kernel, dtype=torch.float64),
-        gram(x, x, kernel=kernel, dtype=torch.float64),
+        kernel_gram(x, kernel=kernel, dtype=torch.float64),
+        kernel_gram(x, x, kernel=kernel, dtype=torch.float64),
     ):
         assert off(found, slow) < EXACT
-    assert off(gram(x, kernel=kernel), slow) < SINGLE
-    assert off(gram(x, x, kernel=kernel), slow) < SINGLE
-    assert (gram(x, kernel=kernel)[5] == 0).all()
+    assert off(kernel_gram(x, kernel=kernel), slow) < SINGLE
+    assert off(kernel_gram(x, x, kernel=kernel), slow) < SINGLE
+    assert (kernel_gram(x, kernel=kernel)[5] == 0).all()
 
 
 @pytest.mark.parametrize("readout", ["flatten", "gap"])
@@ -113,8 +113,8 @@ def test_near_duplicates_in_float32_are_as_good_as_in_float64(distance, readout)
     slow = expected(kernel, x, z)
     # the angle of nearly parallel patches is known to eps / angle, whoever computes it; some of the patches
     # are a hundred times closer than the images
-    assert off(gram(x, z, kernel=kernel, dtype=torch.float64), slow) < EXACT + 1e-13 / distance
-    assert off(gram(x, z, kernel=kernel), slow) < SINGLE
+    assert off(kernel_gram(x, z, kernel=kernel, dtype=torch.float64), slow) < EXACT + 1e-13 / distance
+    assert off(kernel_gram(x, z, kernel=kernel), slow) < SINGLE
 
 
 @pytest.mark.parametrize("engine", ["compiled", "tensors"])
@@ -136,8 +136,11 @@ def test_images_with_plain_surfaces_keep_their_digits_when_pooled(channels, kern
         x[1, :, :, 6:] = 0.37 * x[0, :, :1, :1]
         x[2] = x[2, :, :1, :1]
         x[3, :, :6] = 0.9 * x[2, :, :1, :1]
-        exact = gram(x, kernel=kernel, dtype=torch.float64)
-        for found in (gram(x, kernel=kernel, engine=engine), gram(x, x, kernel=kernel, engine=engine)):
+        exact = kernel_gram(x, kernel=kernel, dtype=torch.float64)
+        for found in (
+            kernel_gram(x, kernel=kernel, engine=engine),
+            kernel_gram(x, x, kernel=kernel, engine=engine),
+        ):
             assert float(((found - exact) / exact).abs().max()) < SINGLE
 
 
@@ -148,17 +151,17 @@ def test_filters_much_larger_than_the_image_find_room(size, with_metric):
     metric = random_metric(size**2, 0) if with_metric else None
     kernel = ConvKernel(depth=3, size=size, padding=(size - 1) // 2, readout="gap")
     slow = expected(kernel, x, x, metric)
-    assert off(gram(x, kernel=kernel, metric=metric, dtype=torch.float64), slow) < EXACT
-    assert off(gram(x, kernel=kernel, metric=metric), slow) < SINGLE
+    assert off(kernel_gram(x, kernel=kernel, metric=metric, dtype=torch.float64), slow) < EXACT
+    assert off(kernel_gram(x, kernel=kernel, metric=metric), slow) < SINGLE
 
 
 @pytest.mark.parametrize("readout", ["flatten", "gap"])
 def test_two_images_have_the_same_bits_wherever_they_stand(readout):
     x = images(11, 2, 7, 6, 3)
     kernel = ConvKernel(depth=2, readout=readout)
-    whole = gram(x, kernel=kernel)
+    whole = kernel_gram(x, kernel=kernel)
     for i, others in ((2, [5]), (0, [10, 3, 4]), (4, list(range(5, 11)))):
-        assert torch.equal(gram(x[i : i + 1], x[others], kernel=kernel)[0], whole[i, others])
+        assert torch.equal(kernel_gram(x[i : i + 1], x[others], kernel=kernel)[0], whole[i, others])
     assert torch.equal(whole, whole.T)
 
 
@@ -166,7 +169,7 @@ def test_constant_images_give_the_closed_form():
     ones = torch.ones(2, 3, 7, 7)
     ones[1] *= 2
     # equal directions everywhere: every layer multiplies by q², the tangent part counts the layers
-    found = gram(ones, kernel=ConvKernel(depth=2, size=3), dtype=torch.float64)
+    found = kernel_gram(ones, kernel=ConvKernel(depth=2, size=3), dtype=torch.float64)
     assert (
         found.tolist() == pytest.approx(np.array([[243.0, 486.0], [486.0, 972.0]]).ravel().tolist())
         or (found - torch.tensor([[243.0, 486.0], [486.0, 972.0]])).abs().max() < 1e-9
@@ -183,7 +186,9 @@ def test_one_hidden_layer_is_the_mean_of_the_dual_activation_over_positions():
     t = torch.einsum("ipd,jpd->ijp", a, b)
     angle = torch.arccos(t / norm)
     closed = ((t * (math.pi - angle) + (norm**2 - t**2).sqrt()) / math.pi).mean(2)
-    assert off(gram(x, z, kernel=ConvKernel(depth=1, kind="nngp"), dtype=torch.float64), closed) < EXACT
+    assert (
+        off(kernel_gram(x, z, kernel=ConvKernel(depth=1, kind="nngp"), dtype=torch.float64), closed) < EXACT
+    )
 
 
 @given(
@@ -199,37 +204,37 @@ def test_patch_kernels_equal_their_definition(profile, size, stride, padding, wi
     slow = patch_kernel_matrix(
         x, z, size=size, padding=padding, stride=stride, bandwidth=1.7, profile=profile, metric=metric
     )
-    assert off(gram(x, z, kernel=kernel, metric=metric, dtype=torch.float64), slow) < EXACT
-    assert off(gram(x, z, kernel=kernel, metric=metric), slow) < SINGLE
+    assert off(kernel_gram(x, z, kernel=kernel, metric=metric, dtype=torch.float64), slow) < EXACT
+    assert off(kernel_gram(x, z, kernel=kernel, metric=metric), slow) < SINGLE
 
 
 def test_grams_are_symmetric_positive_semidefinite_and_indifferent_to_threads():
     x = images(70, 1, 6, 6, 5)
     kernel = ConvKernel(depth=2)
-    one, two = gram(x, kernel=kernel, n_jobs=1), gram(x, kernel=kernel, n_jobs=2)
+    one, two = kernel_gram(x, kernel=kernel, n_jobs=1), kernel_gram(x, kernel=kernel, n_jobs=2)
     assert torch.equal(one, two)
-    assert torch.linalg.eigvalsh(gram(x, kernel=kernel, dtype=torch.float64))[0] > 0
+    assert torch.linalg.eigvalsh(kernel_gram(x, kernel=kernel, dtype=torch.float64))[0] > 0
 
 
 def test_the_tensor_engine_agrees_with_the_compiled_one_on_more_images_than_a_tile():
     x = images(40, 2, 7, 7, 0)
     x[35], x[20] = x[1], x[2] + 1e-3 * x[3]
     for kernel in (ConvKernel(depth=2), ConvKernel(depth=2, readout="gap")):
-        compiled = gram(x, kernel=kernel, engine="compiled", dtype=torch.float64)
-        assert off(gram(x, kernel=kernel, engine="tensors", dtype=torch.float64), compiled) < EXACT
-        assert off(gram(x, kernel=kernel, engine="tensors"), compiled) < SINGLE
+        compiled = kernel_gram(x, kernel=kernel, engine="compiled", dtype=torch.float64)
+        assert off(kernel_gram(x, kernel=kernel, engine="tensors", dtype=torch.float64), compiled) < EXACT
+        assert off(kernel_gram(x, kernel=kernel, engine="tensors"), compiled) < SINGLE
 
 
 def test_an_engine_that_does_not_exist_is_refused():
     with pytest.raises(InvalidInput, match="compiled"):
-        gram(images(2, 1, 4, 4, 0), kernel=ConvKernel(depth=1), engine="steam")
+        kernel_gram(images(2, 1, 4, 4, 0), kernel=ConvKernel(depth=1), engine="steam")
 
 
 def test_a_memory_mapped_matrix_is_filled_in_place(tmp_path):
     x = images(5, 1, 5, 5, 0)
     room = np.memmap(tmp_path / "gram", dtype=np.float32, mode="w+", shape=(5, 5))
-    gram(x, kernel=ConvKernel(depth=1), out=room)
-    assert np.allclose(room, gram(x, kernel=ConvKernel(depth=1)), rtol=1e-6)
+    kernel_gram(x, kernel=ConvKernel(depth=1), out=room)
+    assert np.allclose(room, kernel_gram(x, kernel=ConvKernel(depth=1)), rtol=1e-6)
 
 
 def test_bandwidth_is_a_median_distance_of_patches():
@@ -256,12 +261,12 @@ def test_a_kernel_that_makes_no_sense_is_refused(change, says):
 def test_bad_images_and_metrics_are_refused():
     x = images(2, 1, 5, 5, 0)
     with pytest.raises(InvalidInput, match="NaN"):
-        gram(torch.full_like(x, math.nan), kernel=ConvKernel(depth=1))
+        kernel_gram(torch.full_like(x, math.nan), kernel=ConvKernel(depth=1))
     with pytest.raises(InvalidInput, match="`depth` must be at most 2"):
-        gram(x, kernel=ConvKernel(depth=3))
+        kernel_gram(x, kernel=ConvKernel(depth=3))
     with pytest.raises(InvalidInput, match="9 x 9"):
-        gram(x, kernel=ConvKernel(depth=1), metric=torch.eye(4))
+        kernel_gram(x, kernel=ConvKernel(depth=1), metric=torch.eye(4))
     with pytest.raises(InvalidInput, match="negative eigenvalue"):
-        gram(x, kernel=ConvKernel(depth=1), metric=-torch.eye(9))
+        kernel_gram(x, kernel=ConvKernel(depth=1), metric=-torch.eye(9))
     with pytest.raises(InvalidInput, match="`z`"):
-        gram(x, x[:, :, :4], kernel=ConvKernel(depth=1))
+        kernel_gram(x, x[:, :, :4], kernel=ConvKernel(depth=1))

@@ -7,7 +7,7 @@ import torch
 from firstlight._internal.environment import free_memory
 from firstlight._internal.errors import InvalidInput
 from firstlight.estimators import CNTKClassifier, ConvRFMClassifier
-from firstlight.kernels import ConvKernel, gram, scaled_gram
+from firstlight.kernels import ConvKernel, kernel_gram, scaled_gram
 
 
 def problem(n: int = 60) -> tuple[torch.Tensor, np.ndarray]:
@@ -38,7 +38,7 @@ def test_a_matrix_on_disk_has_the_bits_of_one_in_memory(monkeypatch):
     on_disk, same = scaled_gram(x, kernel=ConvKernel(depth=2))
     assert same == top
     assert torch.equal(inner, on_disk)
-    assert torch.allclose(inner * top, gram(x, kernel=ConvKernel(depth=2)))
+    assert torch.allclose(inner * top, kernel_gram(x, kernel=ConvKernel(depth=2)))
 
 
 @pytest.mark.parametrize("make", [

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.kernels import ConvKernel, gram, kernel_agop, learn_metric
+from firstlight.kernels import ConvKernel, kernel_agop, kernel_gram, learn_metric
 from firstlight.kernels.kernel import kernel_from
 from reference.convolutional_kernels import matrix_with_pooling
 
@@ -59,9 +59,9 @@ def test_values_equal_the_recursion_over_all_pairs_of_positions(case):
     factor = torch.randn(d, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     metric = factor @ factor.T / d + 0.3 * torch.eye(d, dtype=torch.float64) if with_metric else None
     exact = expected(kernel, x, z, metric)
-    assert off(gram(x, z, kernel=kernel, metric=metric, dtype=torch.float64), exact) < EXACT
+    assert off(kernel_gram(x, z, kernel=kernel, metric=metric, dtype=torch.float64), exact) < EXACT
     assert (
-        off(gram(x, kernel=kernel, metric=metric, dtype=torch.float64), expected(kernel, x, x, metric))
+        off(kernel_gram(x, kernel=kernel, metric=metric, dtype=torch.float64), expected(kernel, x, x, metric))
         < EXACT
     )
 
@@ -75,14 +75,14 @@ def test_float32_keeps_six_digits_also_for_constant_empty_and_nearly_equal_image
     x[5] = x[0] + 1e-5 * images(1, 2, 8, 9, seed=1)[0]
     kernel = ConvKernel(depth=3, padding=1, readout="gap", pooling=(1,))
     exact = expected(kernel, x, x)
-    assert off(gram(x.float(), kernel=kernel), exact) < SINGLE
-    assert off(gram(x, kernel=kernel, dtype=torch.float64), exact) < EXACT
-    assert not gram(x, kernel=kernel)[2].any()
+    assert off(kernel_gram(x.float(), kernel=kernel), exact) < SINGLE
+    assert off(kernel_gram(x, kernel=kernel, dtype=torch.float64), exact) < EXACT
+    assert not kernel_gram(x, kernel=kernel)[2].any()
 
 
 def test_the_myrtle_kernel_equals_its_definition_and_is_symmetric():
     kernel, x = ConvKernel.myrtle5(), images(3, 3, 8, 8)
-    found = gram(x, kernel=kernel, dtype=torch.float64)
+    found = kernel_gram(x, kernel=kernel, dtype=torch.float64)
     assert off(found, expected(kernel, x, x)) < EXACT
     assert torch.equal(found, found.T)
     assert torch.linalg.eigvalsh(found).min() > 0
@@ -93,7 +93,7 @@ def test_windows_of_pooling_make_small_shifts_matter_less():
     x = torch.zeros(2, 1, 8, 8, dtype=torch.float64)
     x[0, 0, 2, 2] = x[1, 0, 3, 3] = 1.0
     pooled = ConvKernel(depth=2, size=1, readout="gap", pooling=(1,))
-    found = gram(x, kernel=pooled, dtype=torch.float64)
+    found = kernel_gram(x, kernel=pooled, dtype=torch.float64)
     assert torch.allclose(found, found[0, 0].expand(2, 2))
 
 
@@ -104,7 +104,7 @@ def test_what_makes_no_sense_is_refused():
         with pytest.raises(InvalidInput, match="`pooling`"):
             ConvKernel(depth=3, readout="gap", pooling=wrong)
     with pytest.raises(InvalidInput, match="`depth` must be at most 1"):
-        gram(images(2, 1, 4, 4), kernel=ConvKernel(depth=2, readout="gap", pooling=(1,)))
+        kernel_gram(images(2, 1, 4, 4), kernel=ConvKernel(depth=2, readout="gap", pooling=(1,)))
 
 
 def test_gradients_are_refused_before_anything_is_computed():

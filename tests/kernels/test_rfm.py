@@ -11,8 +11,8 @@ from firstlight.kernels import (
     ConvKernel,
     RidgePath,
     conjugate_gradients,
-    gram,
     kernel_agop,
+    kernel_gram,
     learn_metric,
     random_filters,
     ridge_residual,
@@ -23,7 +23,7 @@ from firstlight.kernels import (
 
 def problem(n: int = 60):
     data = bars_in_noise(n, sigma=0.5, seed=0, rows=6, columns=8)
-    kernel = gram(data.x, kernel=ConvKernel(depth=2), dtype=torch.float64)
+    kernel = kernel_gram(data.x, kernel=ConvKernel(depth=2), dtype=torch.float64)
     return data, kernel / kernel.max(), torch.nn.functional.one_hot(data.y, 2).double()
 
 

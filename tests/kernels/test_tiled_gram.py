@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from firstlight._internal.errors import Diverged, InvalidInput
-from firstlight.kernels import ConvKernel, TiledGram, gram, solve_ridge
+from firstlight.kernels import ConvKernel, TiledGram, kernel_gram, solve_ridge
 
 KERNEL = ConvKernel(depth=2)
 
@@ -17,7 +17,7 @@ def images(n: int, seed: int = 0) -> torch.Tensor:
 
 def in_memory(x: torch.Tensor, metric: torch.Tensor | None = None) -> torch.Tensor:
     """The definition: all entries, rounded to float32, divided by the largest."""
-    rounded = gram(x, kernel=KERNEL, metric=metric, n_jobs=1, show=False).float().double()
+    rounded = kernel_gram(x, kernel=KERNEL, metric=metric, n_jobs=1, show=False).float().double()
     return rounded / rounded.max()
 
 

@@ -11,7 +11,13 @@ from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.measures.copy_or_memorise import image_outputs
-from firstlight.measures.feature_ansatz import ansatz, filter_faults, layer_maps, patch_gradients
+from firstlight.measures.feature_ansatz import (
+    ansatz,
+    filter_activity,
+    filter_faults,
+    layer_maps,
+    patch_gradients,
+)
 from firstlight.measures.first_layer import first_convolution, profile
 from firstlight.measures.learning_order import penultimate_features
 from firstlight.measures.linearized import ntk_gram
@@ -254,8 +260,8 @@ def test_a_dead_filter_of_a_layer_that_pads_by_itself_is_named():
     model = stacked(SelfPadding)
     with torch.no_grad():
         model[0].bias[2] = -1e3
-    layer = patch_gradients(model, images())["0"]
-    assert filter_faults(layer.filters, layer.sensitivity).dead == (2,)
+    layer, activity = patch_gradients(model, images())["0"], filter_activity(model, images())
+    assert filter_faults(layer.filters, activity.active["0"]).dead == (2,)
 
 
 def test_the_first_convolution_is_the_one_that_images_meet_with_the_padding_it_has():
@@ -265,7 +271,7 @@ def test_the_first_convolution_is_the_one_that_images_meet_with_the_padding_it_h
     first = first_convolution(model, x[:, :, :6, :6])
     assert (first.name, first.stride, first.padding) == ("0.weight", (2, 2), (0, 0))
     # the kernel is larger than the images, but not larger than the padded ones that it sees
-    assert profile(model, x[:, :, :6, :6]).energy.shape == (243,)
+    assert profile(model, x[:, :, :6, :6]).amplitude.shape == (243,)
     standardised = nn.Sequential(Standardised(3, 4, 3))
     weight = profile(standardised, x).layer.weight
     assert weight.mean((1, 2, 3)).abs().max() < 1e-6
@@ -392,6 +398,6 @@ def test_half_precision_is_measured_in_float32_and_says_so():
     assert ansatz(model, x).method == agops.method
     assert all(p.dtype == torch.float16 for p in model.parameters())
     shown, truth = profile(model, x), profile(copy.deepcopy(model).float(), x)
-    assert torch.equal(shown.energy, truth.energy)
+    assert torch.equal(shown.amplitude, truth.amplitude)
     gram = ntk_gram(model, x)
     assert torch.equal(gram, ntk_gram(copy.deepcopy(model).float(), x))

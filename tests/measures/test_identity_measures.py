@@ -11,7 +11,9 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import sobel_magnitude
 from firstlight.measures import copy_or_memorise as measures
+from firstlight.measures.copy_or_memorise import layer_chain
 from firstlight.measures.copy_or_memorise.layer_images import output_variation, resized, top_singular_image
+from firstlight.measures.layers import averaging_votes, class_sums, layer_probe
 from reference import identity as naive
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
@@ -105,7 +107,7 @@ def test_an_edge_filter_follows_edges_and_the_identity_does_not():
 def test_averaging_votes_equal_voting_by_every_example(n, m, d, k, s):
     train, test = draw(n, d, seed=s), draw(m, d, seed=s + 1)
     labels = torch.randint(k, (n,), generator=torch.Generator().manual_seed(s))
-    votes = measures.averaging_votes(test, measures.class_sums(train, labels, n_classes=k))
+    votes = averaging_votes(test, class_sums(train, labels, n_classes=k))
     expected = torch.tensor(naive.voting_table(test, train, labels.tolist(), k), dtype=torch.float64)
     assert torch.allclose(votes, expected, atol=1e-10)
 
@@ -115,8 +117,8 @@ def test_layer_probe_of_the_identity_has_one_error_everywhere_and_batches_do_not
     x = draw(40, 1, 5, 5).float() + nn.functional.one_hot(y, 25).reshape(40, 1, 5, 5)
     data = ImageData(x, y, ("a", "b", "c", "d"))
     model = models.identity_cnn(1, depth=3)
-    whole = measures.layer_probe(model, data, data)
-    parts = measures.layer_probe(model, data, data, batch_size=7)
+    whole = layer_probe(model, data, data)
+    parts = layer_probe(model, data, data, batch_size=7)
     assert torch.equal(whole.errors, parts.errors)
     assert whole.errors[0] == whole.errors[-1]
     assert len(whole.errors) == 4
@@ -131,25 +133,25 @@ def test_stages_hold_one_weight_layer_each_and_compose_to_the_model():
     ]:
         model = models.build(name, shape=(2, 4, 3), **options)
         x = draw(2, 2, 4, 3).float()
-        assert len(measures.stages.weight_layers(model)) == count
-        assert torch.equal(measures.stages.stage_outputs(model, x)[-1], model(x))
+        assert len(layer_chain.weight_layers(model)) == count
+        assert torch.equal(layer_chain.stage_outputs(model, x)[-1], model(x))
     with pytest.raises(InvalidInput, match=r"nn\.Sequential"):
-        measures.stages.weight_layers(nn.Conv2d(1, 1, 3))
+        layer_chain.weight_layers(nn.Conv2d(1, 1, 3))
 
 
 def test_upper_subnetworks_get_the_image_on_every_channel():
     model = models.build("identity_cnn", shape=(1, 6, 6), depth=4, channels=5)
     x = draw(2, 1, 6, 6).float()
     top = nn.Sequential(*list(model.children())[-3:])  # conv3, relu3, conv4
-    assert torch.equal(measures.stages.upper_outputs(model, x, layers=2), top(x.expand(2, 5, 6, 6)))
-    assert torch.equal(measures.stages.upper_outputs(model, x, layers=4), model(x))
+    assert torch.equal(layer_chain.upper_outputs(model, x, layers=2), top(x.expand(2, 5, 6, 6)))
+    assert torch.equal(layer_chain.upper_outputs(model, x, layers=4), model(x))
     with pytest.raises(InvalidInput, match=r"`layers` must lie in 1 \.\. 4"):
-        measures.stages.upper_outputs(model, x, layers=5)
+        layer_chain.upper_outputs(model, x, layers=5)
 
 
 def test_circular_padding_makes_the_network_forget_where_the_border_is():
     model = models.build("identity_cnn", shape=(1, 8, 8), depth=3, channels=4)
-    twin = measures.stages.with_circular_padding(model)
+    twin = layer_chain.with_circular_padding(model)
     x = draw(1, 1, 8, 8).float()
     rolled = twin(x.roll((3, 2), (2, 3)))
     assert torch.allclose(rolled, twin(x).roll((3, 2), (2, 3)), atol=1e-6)
@@ -191,6 +193,6 @@ def test_weight_changes_are_relative_and_leave_biases_out():
     model = models.build("identity_fcn", shape=(1, 2, 2), depth=2)
     before = {k: v.clone() for k, v in model.state_dict().items()}
     after = {k: 1.5 * v for k, v in before.items()}
-    changes = measures.stages.weight_changes(before, after)
+    changes = layer_chain.weight_changes(before, after)
     assert set(changes) == {"fc1.weight", "fc2.weight"}
     assert all(abs(v - 0.5) < 1e-6 for v in changes.values())

@@ -5,20 +5,15 @@ from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.data.synthetic.frequency import frequency_points
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
     binned_correlation,
     critical_component,
-    critical_frequency,
     discriminabilities,
     discriminability,
     fastest_share,
     learning_order_constancy,
-    matched,
     order_correlation,
-    running_constancy,
-    smoothed_correlation,
 )
 from reference import learning_order as reference
 
@@ -67,28 +62,13 @@ def test_choosing_the_fastest_with_the_compared_ensembles_would_bias_downwards()
     assert unfair < -0.4
 
 
-def test_matched_histories_end_at_one_accuracy():
-    slow, fast = ensemble(EASE * 0.5, 0), ensemble(EASE, 1)
-    a, b = matched(slow, fast)
-    assert b.n_epochs < fast.n_epochs
-    assert float(a.accuracy[:, -1].mean()) == pytest.approx(float(b.accuracy[:, -1].mean()), abs=0.06)
-
-
-def test_running_constancy_ends_at_constancy():
-    a, b = ensemble(EASE, 0), ensemble(EASE, 1)
-    curve = running_constancy(a, b)
-    assert len(curve) == 10
-    assert float(curve[-1]) == pytest.approx(learning_order_constancy(a, b).value.value)
-
-
-def test_binned_and_smoothed_correlations_flatter():
+def test_binned_correlations_flatter():
     generator = torch.Generator().manual_seed(0)
     score = torch.arange(500)
     noisy = -score / 500 + torch.randn(500, generator=generator)
     found = order_correlation(noisy, score)
     assert abs(found.binned) > abs(found.pointwise.value) + 0.2
     assert found.binned == pytest.approx(binned_correlation(noisy, score))
-    assert abs(smoothed_correlation(noisy, score, window=50)) > abs(found.pointwise.value) + 0.2
     assert found.chance.p_value < 0.01
 
 
@@ -156,10 +136,3 @@ def test_accuracy_by_number_of_components_is_told_and_undefined_examples_are_mar
     found = critical_component(data)
     assert found.accuracy.shape == (4,)
     assert float(found.accuracy[-1]) == pytest.approx(float(found.defined.double().mean()))
-
-
-@pytest.mark.parametrize("reading", ["first", "stable"])
-def test_critical_frequency_equals_its_definition(reading):
-    points, _ = frequency_points(200, seed=0)
-    expected = [reference.critical_frequency(float(z), float(v), reading) for z, v in points.double()]
-    assert critical_frequency(points, reading=reading).tolist() == expected

@@ -13,7 +13,7 @@ import firstlight
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.models import WeightsMismatch
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 
 @pytest.fixture
@@ -251,9 +251,9 @@ def test_a_missing_package_is_named_with_how_to_get_it(package, monkeypatch):
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        ("2.13.0+cpu", "'torchvision==0.28.*'`, with the --index-url that torch (cpu) came from"),
-        ("2.6.0", "'torchvision==0.21.*'`, with no other option"),
-        ("3.0.0+cpu", "'torchvision'`, with the --index-url"),
+        ("2.13.0+cpu", "'torchvision==0.28.*' --index-url https://download.pytorch.org/whl/cpu`"),
+        ("2.6.0", "'torchvision==0.21.*'`"),
+        ("3.0.0+cpu", "'torchvision' --index-url"),
     ],
 )
 def test_the_torchvision_that_fits_the_torch_is_named(version, words, monkeypatch):
@@ -262,6 +262,49 @@ def test_the_torchvision_that_fits_the_torch_is_named(version, words, monkeypatc
     with pytest.raises(InvalidInput) as caught:
         firstlight.load_model(architecture="torchvision:resnet18")
     assert words in str(caught.value)
+
+
+def test_a_torchvision_built_for_another_torch_is_recognised(tmp_path, monkeypatch):
+    package, facts = tmp_path / "torchvision", tmp_path / "torchvision-0.21.0.dist-info"
+    package.mkdir()
+    facts.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('operator torchvision::nms does not exist')")
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: torchvision\nVersion: 0.21.0\n")
+    (tmp_path / "timm.py").write_text("import torchvision")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("timm", "torchvision")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(
+        InvalidInput, match=r"torchvision; 0.21.0 is installed, but was built for another"
+    ) as caught:
+        firstlight.load_model(architecture="timm:resnet18")
+    assert "Run: pip install --no-deps --force-reinstall 'torchvision==0." in str(caught.value)
+    for name in ("timm", "torchvision"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (
+            "raise ValueError('no such folder\\nand more')",
+            r"cannot be imported: ValueError: no such folder \(mine.py",
+        ),
+        ("import sys; sys.exit(3)", "cannot be imported: SystemExit: 3"),
+        (
+            "def net(): return undefined",
+            r"failed: NameError: name 'undefined' is not defined \(mine.py, line 1\)",
+        ),
+    ],
+)
+def test_code_of_the_user_that_fails_gives_one_line(tmp_path, monkeypatch, code, says):
+    (tmp_path / "mine.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    with pytest.raises(InvalidInput, match=says) as caught:
+        firstlight.load_model(factory="mine:net")
+    assert "\n" not in str(caught.value)
+    sys.modules.pop("mine", None)
 
 
 def test_a_folder_of_the_name_of_a_package_gives_one_line(tmp_path, monkeypatch):

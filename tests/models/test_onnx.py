@@ -13,7 +13,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.onnx.network import load_onnx
 from firstlight.models.onnx.operations import operation
-from firstlight.models.onnx.protobuf import fields
+from firstlight.models.onnx.reading import fields
 from models_and_inputs import IMAGES, Mixed, PatchTransformer
 from reference.onnx_files import field, write_onnx
 

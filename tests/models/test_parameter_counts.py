@@ -36,7 +36,6 @@ PUBLISHED = [
     ("resnet50", IMAGENET, 25_557_032),
     ("cnfa_cnn", {}, 508_096),
     ("simplenet", {}, 5_498_378),
-    ("simplenet", {"extra_pool": True}, 5_498_378),
     ("identity_fcn", {"shape": GREY, "bias": False, "depth": 10, "units": 2048}, 36_765_696),
     ("identity_fcn", {"shape": GREY, "bias": False, "depth": 2, "units": 2048}, 3_211_264),
     ("identity_fcn", {"shape": GREY, "bias": False, "depth": 4, "units": 784}, 2_458_624),

@@ -139,7 +139,6 @@ def test_init_is_applied_with_its_options():
         ({"name": "vgg11", "shape": (3, 28, 28)}, "at least 32 x 32"),
         ({"name": "vgg11", "first_width": 0}, "`first_width` must be at least 1"),
         ({"name": "alexnet"}, "at least 63 x 63"),
-        ({"name": "simplenet", "shape": (3, 16, 16), "extra_pool": True}, "at least 32 x 32"),
         ({"name": "simplenet", "dropout": 1.0}, "`dropout` must lie in"),
         ({"name": "st_vgg", "shape": (3, 8, 8)}, "at least 16 x 16"),
         ({"name": "linear_cnn"}, "pass classes=1"),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput, StoreProblem
+from firstlight.cli.main import app
 from firstlight.data import load
 from firstlight.models import ModelSpec, build, parameter_count
 from firstlight.networks import (
@@ -21,7 +22,9 @@ from firstlight.networks import (
     train_network,
 )
 from firstlight.networks import definitions as definitions_module
+from firstlight.networks.bank import network_at
 from firstlight.networks.history import TrainingRecord, kept_steps, packed, unpacked
+from firstlight.questions.compare.command import checkpoint_files
 from firstlight.training import train_on
 
 TINY = definitions_module.Definition(
@@ -176,3 +179,32 @@ def test_moments_end_with_the_last_step(total, count):
     assert steps[-1] == total
     assert 1 <= len(steps) <= count
     assert list(steps) == sorted(set(steps))
+
+
+def test_commands_take_a_network_of_the_bank_with_its_initial_weights_and_scaling(folder, tmp_path, capsys):
+    train_network("tiny-photos-0", show=False)
+    with pytest.raises(SystemExit) as done:
+        app([
+            "inspect", "networks:tiny-photos-0", "--data", "photos", "--split", "train", "--n", "8", "--json",
+            "--output", str(tmp_path / "inspect.html"),
+        ])  # fmt: skip
+    assert not done.value.code
+    told = json.loads(capsys.readouterr().out)
+    network = load_network("tiny-photos-0")
+    images = load("photos", "train", at_most=1000, seed=0).scaled(**network.scaling)
+    with torch.no_grad():
+        hits = network.model(images.x).argmax(1) == images.y
+    assert told["accuracy"] == pytest.approx(float(hits.double().mean()))
+    weights = [dict(model.named_parameters()) for model in (network.model, network.initial)]
+    assert told["movement"] > 0
+    assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert checkpoint_files(("networks:tiny-photos-0",)) == {
+        "step 1": "networks:tiny-photos-0@1", "step 16": "networks:tiny-photos-0@16"
+    }  # fmt: skip
+    assert torch.equal(
+        network_at("networks:tiny-photos-0@1")[1][0].weight, load_network("tiny-photos-0").at(1)[0].weight
+    )
+    with pytest.raises(InvalidInput, match="steps 1, 16"):
+        network_at("networks:tiny-photos-0@3")
+    with pytest.raises(InvalidInput, match="number of steps"):
+        network_at("networks:tiny-photos-0@last")

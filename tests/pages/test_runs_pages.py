@@ -6,7 +6,7 @@ import torch
 from firstlight._internal.store import RunSpec, Store
 from firstlight.cli.stored_pages import runs_page
 from firstlight.data import load
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.pages.page import render
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from firstlight.questions.copy_or_memorise.tour_part import run_identity_tour

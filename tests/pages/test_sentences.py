@@ -10,11 +10,10 @@ from firstlight.data import load
 from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
 from firstlight.measures.feature_ansatz.layer_maps import constant_share
-from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
+from firstlight.pages.page import beyond_chance, chance_of_ignoring_flat
 from firstlight.questions.inspect.measure import inspect
 from firstlight.questions.inspect.page import inspection_page
 from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence
-from firstlight.questions.tour.ansatz import AnsatzTour
 
 
 def rows(values, *, pair=TRAINED, low=0.4, high=0.6, draws=8):
@@ -52,13 +51,10 @@ def sections(ansatz=None, *, vectors=None, seen=()):
         Eigenvectors(name="0", kind="gradients", values=torch.full((len(vectors),), 0.1, dtype=torch.float64),
                      vectors=vectors, constant=constant_share(vectors)),
     )  # fmt: skip
-    tour = AnsatzTour(
-        ansatz=ansatz or ansatz_with(rows([0.5])),
-        eigenvectors=patterns,
-        maps=seen,
-        shown=torch.rand(6, 3, 8, 8),
+    found = ansatz_sections(
+        ansatz or ansatz_with(rows([0.5])), eigenvectors=patterns, maps=seen, shown=torch.rand(6, 3, 8, 8)
     )
-    return {section.title: section for section in ansatz_sections(tour)}
+    return {section.title: section for section in found}
 
 
 # ---------------------------------------------------------------- filters and gradients
@@ -67,13 +63,14 @@ def sections(ansatz=None, *, vectors=None, seen=()):
 def test_layers_above_their_null_count_only_if_they_are_more_than_chance_gives():
     by_chance = ansatz_with(rows([0.9] * 2 + [0.5] * 16))  # 18 layers, 1 in 9 by chance: 2 expected
     text = ansatz_sentence(by_chance)
-    assert "no more than gradients turned" in text
-    assert "2 of 18 lie above" in text
-    assert "chance alone gives 2.0" in text
+    assert ", no more than rotated gradients" in text
+    assert (
+        "2 of 18 layers beat every rotated control and 0 stay below all of them; 2.0 of each expected" in text
+    )
     learned = ansatz_with(rows([0.9] * 6 + [0.5] * 12))
-    assert ", more than gradients turned" in ansatz_sentence(learned)
+    assert ", more than rotated gradients" in ansatz_sentence(learned)
     avoided = ansatz_with(rows([0.1] * 6 + [0.5] * 12))
-    assert ", less than gradients turned" in ansatz_sentence(avoided)
+    assert ", less than rotated gradients" in ansatz_sentence(avoided)
 
 
 def test_one_layer_says_that_it_learned_only_if_all_together_allow_it():
@@ -253,13 +250,13 @@ def test_branches_that_start_at_zero_are_not_called_dead_filters(photos):
         if name.startswith("layer1") and name.endswith("bn2"):
             torch.nn.init.zeros_(module.weight)
     inspection = inspect(model, photos, n_images=4)
-    skipped, opening = inspection_page(inspection).lead[:2]
+    skipped, opening = inspection_page(inspection).lead[1:3]
     assert skipped.startswith("4 of 21 layers were not measured (layer1.0.conv1: ")
-    names = "layer1.0.conv1, layer1.0.conv2, layer1.1.conv1, ..."
-    assert opening.startswith(f"4 whole layers ({names}) contribute nothing on these images.")
+    names = "layer1.0.conv2, layer1.1.conv2"
+    assert opening.startswith(f"2 whole layers ({names}) contribute nothing on these images.")
     assert "layer1" not in opening.split("look at their weights")[1]
-    whole = dataclasses.replace(inspection, faults=inspection.faults[:2])
-    assert inspection_page(whole).lead[1].startswith("A whole layer (layer1.0.conv1) contributes nothing")
+    whole = dataclasses.replace(inspection, faults=inspection.faults[:3])
+    assert inspection_page(whole).lead[2].startswith("A whole layer (layer1.0.conv2) contributes nothing")
 
 
 def test_an_output_layer_that_starts_at_zero_is_said_to_have_zero_weights(photos):
@@ -277,14 +274,18 @@ def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
         model[0].weight[5] = 0.0
     inspection = inspect(model, photos, n_images=8)
     fault = inspection.faults[0]
-    opening = inspection_page(inspection).lead[0]
+    opening = inspection_page(inspection).lead[1]
     numbers = ", ".join(map(str, fault.dead))
     verb = "is" if len(fault.dead) == 1 else "are"
     assert opening.startswith(f"{len(fault.dead)} of 16 filters of layer 0 {verb} dead: {numbers}.")
-    assert "Prune what stays dead on more images than these 8" in opening
+    assert "no activation in 8 images (so on less than 38 % of images, 95 %). Too few for advice" in opening
+    assert "Prune" not in opening
+    enough = tuple(dataclasses.replace(f, n_images=1000) for f in inspection.faults)
+    opening = inspection_page(dataclasses.replace(inspection, faults=enough)).lead[1]
+    assert "no activation in 1,000 images (so on less than 0.3 % of images, 95 %). Prune them" in opening
     faultless = tuple(dataclasses.replace(f, dead=(), duplicates=()) for f in inspection.faults)
     page = inspection_page(dataclasses.replace(inspection, faults=faultless))
-    assert "None of its" in page.lead[0]
+    assert "None of its" in page.lead[1]
     assert "Does it carry dead weight?" not in [section.title for section in page.sections]
 
 
@@ -323,5 +324,10 @@ def test_distances_are_drawn_only_from_initial_weights_of_its_own(photos):
 
 def test_the_advice_goes_with_the_layers_on_both_sides_of_their_nulls():
     assert "may be read as the features" in ansatz_advice(ansatz_with(rows([0.9] * 8)))
+    every = ansatz_sentence(ansatz_with(rows([0.9] * 9)))
+    assert "All 9 layers beat every rotated control; 1.0 expected by chance." in every
+    barely = ansatz_advice(ansatz_with(rows([0.62] * 8)))  # beyond every control, whose mean is .5
+    assert "not read them as the features" in barely
+    assert "may be read" not in barely
     assert "Judge it layer by layer" in ansatz_advice(ansatz_with(rows([0.9] * 8 + [-0.9] * 8)))
     assert "Do not read its filters" in ansatz_advice(ansatz_with(rows([0.5] * 8)))

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,12 +14,14 @@ import warm
 from firstlight._internal.tensor_files import save_sealed
 from limits import COMMAND
 
+ROOT = Path(__file__).parents[2]
+
 
 def reproduce(*arguments, **environment):
     return warm.run(
         ["-m", "reproduce", *arguments],
         timeout=COMMAND,
-        env={**os.environ, "FIRSTLIGHT_JOBS": "1", **environment},
+        env={**os.environ, "FIRSTLIGHT_JOBS": "1", "PYTHONPATH": str(ROOT), **environment},
     )
 
 
@@ -39,7 +42,10 @@ def test_help_imports_nothing_heavy():
         "import sys, reproduce.__main__ as m; m.app(['--help'], result_action='return_value'); "
         "print([n for n in ('torch', 'numpy', 'yaml', 'scipy', 'numba') if n in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=COMMAND)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=COMMAND, env=environment
+    )
     assert done.stdout.strip().endswith("[]"), done.stdout[-300:] + done.stderr
 
 

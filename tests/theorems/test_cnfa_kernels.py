@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from firstlight.kernels import ConvKernel, gram
+from firstlight.kernels import ConvKernel, kernel_gram
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -54,7 +54,7 @@ def empirical_tangent_kernel(pair, width, readout, seed):
 def test_the_tangent_kernel_of_wide_networks_has_the_recursion_as_its_mean(readout):
     pair = torch.randn(2, 2, 6, 7, generator=generator(), dtype=torch.float64)
     kernel = ConvKernel(depth=2, readout=readout)
-    theory = float(gram(pair[:1], pair[1:], kernel=kernel, dtype=torch.float64))
+    theory = float(kernel_gram(pair[:1], pair[1:], kernel=kernel, dtype=torch.float64))
     width = 128
     draws = torch.tensor([empirical_tangent_kernel(pair, width, readout, seed) for seed in range(40)])
     error = float(draws.std()) / len(draws) ** 0.5

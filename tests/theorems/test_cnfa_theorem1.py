@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from firstlight.measures.feature_ansatz import patch_gradients
-from firstlight.theory.one_step import one_step_filters
+from firstlight.theory.least_squares import one_step_filters
 from reference import patch_gradients as reference
 
 

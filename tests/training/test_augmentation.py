@@ -9,7 +9,7 @@ from torch import nn
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from
 from firstlight.training import Recipe, train
-from firstlight.training.augmentation import augmented
+from firstlight.training.loop import augmented
 
 
 def _reflected(row, index):

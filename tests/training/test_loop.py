@@ -121,6 +121,14 @@ def test_both_squared_losses_differ_by_the_number_of_outputs(data):
         Recipe(loss="mse", steps=1).loss_of(outputs, targets[:, :1])
 
 
+def test_a_resumed_training_says_from_which_epoch(data, tmp_path, capsys):
+    recipe, file = Recipe(epochs=20, batch_size=len(data) // 2), tmp_path / "checkpoint.safetensors"
+    train_on(small(), data, recipe, at_most=13, checkpoint=file, checkpoint_seconds=0)
+    assert "going on" not in capsys.readouterr().err
+    train_on(small(), data, recipe, at_most=14, checkpoint=file)
+    assert capsys.readouterr().err == "Training: going on from epoch 7 of 20.\n"
+
+
 def test_training_stops_once_the_loss_is_low_enough(data):
     history = train_on(small(), data, Recipe(steps=5000, lr=0.3, stop_below=0.3), show=False)
     assert history.stopped_early

@@ -12,7 +12,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight._internal.store.runs import Store
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import ChannelNormalisation
-from firstlight.kernels import RIDGES, ConvKernel, Kernel, RidgePath, gram, kernel_agop, random_filters
+from firstlight.kernels import RIDGES, ConvKernel, Kernel, RidgePath, kernel_agop, kernel_gram, random_filters
 from firstlight.maths import PatchGeometry, extract_patches, pearson
 from firstlight.measures.feature_ansatz import Ansatz, ansatz
 from firstlight.models import ModelSpec
@@ -148,7 +148,7 @@ class Stage(Result):
     def test_accuracy(self, one: FittedRound) -> float:
         """Share of the test images that a round classifies correctly."""
         train, test = self.splits.train, self.splits.test
-        outputs = gram(test.x, train.x, kernel=self.kernel, metric=one.metric, show=False) @ one.alpha
+        outputs = kernel_gram(test.x, train.x, kernel=self.kernel, metric=one.metric, show=False) @ one.alpha
         return float((outputs.argmax(1) == test.y).double().mean())
 
     def rotated(self, *, seed: int) -> FittedRound:
@@ -175,8 +175,8 @@ def stages_of(splits: Splits, plan: ConvRFM, *, depth: int, seed: int) -> list[S
 def fitted_round(splits: Splits, kernel: Kernel, metric: Float[Tensor, "d d"]) -> FittedRound:
     """Kernel ridge regression with one metric; the ridge of lowest validation squared error is kept."""
     train, valid = splits.train, splits.valid
-    inner = gram(train.x, kernel=kernel, metric=metric, show=False)
-    outer = gram(valid.x, train.x, kernel=kernel, metric=metric, show=False)
+    inner = kernel_gram(train.x, kernel=kernel, metric=metric, show=False)
+    outer = kernel_gram(valid.x, train.x, kernel=kernel, metric=metric, show=False)
     top = float(inner.max())
     path = RidgePath.of(inner / top, F.one_hot(train.y, train.n_classes).double())
     truth = F.one_hot(valid.y, train.n_classes).double()

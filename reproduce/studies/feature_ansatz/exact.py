@@ -9,9 +9,9 @@ from torch import Tensor
 
 from firstlight._internal.executor import report_fraction
 from firstlight._internal.seeds import generator_from
-from firstlight.kernels import ConvKernel, PatchKernel, gram, kernel_agop
+from firstlight.kernels import ConvKernel, PatchKernel, kernel_agop, kernel_gram
 from firstlight.maths import PatchGeometry, cosine, extract_patches, psd_sqrt
-from firstlight.theory.one_step import one_step_filters
+from firstlight.theory.least_squares import one_step_filters
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured
 
@@ -131,7 +131,7 @@ def _one_layer(x: Tensor, z: Tensor) -> float:
     t = torch.einsum("ipd,jpd->ijp", a, b)
     angle = (t / norms).acos()
     closed = ((t * (math.pi - angle) + (norms**2 - t**2).sqrt()) / math.pi).mean(2)
-    general = gram(x, z, kernel=ConvKernel(depth=1, kind="nngp"), dtype=torch.float64, show=False)
+    general = kernel_gram(x, z, kernel=ConvKernel(depth=1, kind="nngp"), dtype=torch.float64, show=False)
     return float((general - closed).abs().max() / closed.abs().max())
 
 
@@ -153,7 +153,7 @@ def _gradient_error(
         nudge = torch.zeros(d, dtype=torch.float64)
         nudge[k] = step
         up, down = (
-            gram(
+            kernel_gram(
                 a,
                 b + sign * nudge.reshape(b.shape),
                 kernel=kernel,
@@ -180,8 +180,10 @@ def _expansion(x: Tensor, z: Tensor, generator: torch.Generator) -> float:
         grid = patches.reshape(n, h - 2, w - 2, c, 3, 3)
         return grid.permute(0, 3, 1, 4, 2, 5).reshape(n, c, 3 * (h - 2), 3 * (w - 2))
 
-    plain = gram(tiles(x), tiles(z), kernel=ConvKernel(depth=2, stride=3), dtype=torch.float64, show=False)
-    learned = gram(x, z, kernel=ConvKernel(depth=2), metric=metric, dtype=torch.float64, show=False)
+    plain = kernel_gram(
+        tiles(x), tiles(z), kernel=ConvKernel(depth=2, stride=3), dtype=torch.float64, show=False
+    )
+    learned = kernel_gram(x, z, kernel=ConvKernel(depth=2), metric=metric, dtype=torch.float64, show=False)
     return float((plain - learned).abs().max())
 
 
@@ -217,7 +219,7 @@ class KernelLimits(Study):
         ):
             for kind in ("ntk", "nngp"):
                 kernel = ConvKernel(depth=2, readout=readout, kind=kind)
-                limit = gram(pair[:1], pair[1:], kernel=kernel, dtype=torch.float64, show=False)
+                limit = kernel_gram(pair[:1], pair[1:], kernel=kernel, dtype=torch.float64, show=False)
                 measured[f"{name} {kind.upper()}"] = float(limit)
             measured[f"{name} networks"] = float(draws.mean())
             measured[f"standard error of {name} networks"] = float(draws.std() / len(draws) ** 0.5)

@@ -7,19 +7,15 @@ from firstlight._internal.executor import map_tasks
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
 from firstlight.data.interventions import ComponentProjection, ZCAWhitening, shuffled_labels
-from firstlight.data.synthetic import frequency_data
 from firstlight.maths import PCA, image_pca, pearson, spearman
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
     AccessibilityRecorder,
     critical_component,
-    critical_frequency,
     discriminabilities,
     discriminability,
     history_of,
     penultimate_features,
-    running_constancy,
-    smoothed_correlation,
 )
 from firstlight.models import ModelSpec, build
 from firstlight.training import Recipe, Trained, geometric_steps, train
@@ -35,6 +31,8 @@ from reproduce.studies.learning_order.common import (
     random_directions,
     training_accuracy,
 )
+from reproduce.studies.learning_order.frequency_task import critical_frequency, frequency_data
+from reproduce.studies.learning_order.order_curves import running_constancy, smoothed_correlation
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"

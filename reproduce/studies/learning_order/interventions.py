@@ -16,12 +16,7 @@ from firstlight.data.interventions import (
     ZCAWhitening,
 )
 from firstlight.maths import PCA, image_pca, pearson
-from firstlight.measures.learning_order import (
-    AccessibilityHistory,
-    learning_order_constancy,
-    matched,
-    running_constancy,
-)
+from firstlight.measures.learning_order import AccessibilityHistory, learning_order_constancy
 from firstlight.training import geometric_steps
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, Series, by
@@ -37,6 +32,7 @@ from reproduce.studies.learning_order.common import (
     random_directions,
     training_accuracy,
 )
+from reproduce.studies.learning_order.order_curves import matched, running_constancy
 
 CONDITIONS = ("top", "none", "bottom")
 LINEAR, CNN = "gap of linear networks", "gap of CNNs"

@@ -20,15 +20,9 @@ from firstlight._internal.store.runs import RunSpec, Store
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import ChannelNormalisation, random_shifts
 from firstlight.measures.linearized import solve_linearized
-from firstlight.models import (
-    LinearizedModel,
-    ModelSpec,
-    TangentFeatures,
-    linearize,
-    parameter_count,
-    tangent_features,
-)
+from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_count
 from firstlight.training import Recipe, predictions, train
+from reproduce.studies.linearized.tangent_features import TangentFeatures, tangent_features
 
 
 @dataclass(frozen=True, kw_only=True)

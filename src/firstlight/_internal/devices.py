@@ -16,16 +16,6 @@ from torch import Tensor, nn
 
 from firstlight._internal.errors import InvalidInput
 
-__all__ = [
-    "choose_device",
-    "chosen_device",
-    "computing_on",
-    "device_of",
-    "follows_device",
-    "on_cpu",
-    "placed",
-]
-
 CPU = torch.device("cpu")
 DeviceLike = str | torch.device
 _chosen: torch.device | None = None

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-import joblib
 import torch
 from threadpoolctl import threadpool_limits
 
@@ -237,6 +236,8 @@ def keeping(keeper: Keeper) -> Iterator[None]:
 def _in_processes(
     function: Callable[[Task], Outcome], tasks: Sequence[Task], jobs: int, bar: Bar | None
 ) -> Iterator[tuple[int, Outcome]]:
+    import joblib  # when processes are needed: half a second
+
     # heartbeats, and the wish to stop, are files
     with scratch_folder() as folder:
         calls = (

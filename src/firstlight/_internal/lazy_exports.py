@@ -11,8 +11,8 @@ from typing import Any
 def lazy_exports(package: str) -> None:
     """Let a package offer the names that its `if TYPE_CHECKING:` block imports, each imported at its first use.
 
-    The block is read from the source: type checkers and this function see the same names. A name wins over a module of
-    the same name, as it does after a plain ``from package.ansatz import ansatz``.
+    The block is read from the source, so names stand once: type checkers, `__all__` and users see the same. A name
+    wins over a module of the same name, as it does after a plain ``from package.ansatz import ansatz``.
 
     Parameters
     ----------
@@ -38,4 +38,5 @@ def lazy_exports(package: str) -> None:
 
     # properties of the class come before attributes of the module
     names = {name: exported(home, original) for name, (home, original) in homes.items()}
+    vars(module)["__all__"] = sorted(homes)
     module.__class__ = type("LazyPackage", (ModuleType,), {**names, "__dir__": lambda self: sorted(homes)})

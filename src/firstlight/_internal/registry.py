@@ -39,13 +39,18 @@ class Registry(Generic[T]):
         self._package, self._modules = package, modules
         self._own_entries: dict[str, T] = {}
 
+    def _files(self) -> list[str]:
+        if not self._package:
+            return []
+        return list(self._modules) or [
+            file.name for file in iter_modules(import_module(self._package).__path__)
+        ]
+
     @property
     def _entries(self) -> dict[str, T]:
-        if self._package:
-            package, self._package = self._package, ""
-            path = import_module(package).__path__
-            for name in self._modules or [module.name for module in iter_modules(path)]:
-                import_module(f"{package}.{name}")
+        for name in self._files():
+            import_module(f"{self._package}.{name}")
+        self._package = ""  # nothing is left to be imported
         return self._own_entries
 
     def add(self, name: str, entry: T) -> T:
@@ -59,12 +64,16 @@ class Registry(Generic[T]):
         return lambda entry: self.add(name, entry)
 
     def __getitem__(self, name: str) -> T:
-        if name not in self._entries:
+        if name not in self:
             raise unknown_name(self.kind, name, self._entries, hint=self.hint)
-        return self._entries[name]
+        return self._own_entries[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._entries
+        if name not in self._own_entries and name in self._files():
+            import_module(
+                f"{self._package}.{name}"
+            )  # most entries are in the file of their name: no other is needed
+        return name in self._own_entries or name in self._entries
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._entries))

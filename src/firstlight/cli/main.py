@@ -53,6 +53,15 @@ for _name, _where, _help in (
     )
 
 
+KEPT = "Finished runs are kept; the same command resumes."
+WHAT_IS_KEPT = {
+    "tour": "Finished parts are kept; the same command resumes.",
+    "train": "What was trained is kept; the same command resumes.",
+    "networks": "What was trained is kept; the same command resumes.",
+    "identity": "Finished networks are kept; the same command resumes.",
+}
+
+
 def main() -> None:
     """Run the command line."""
     run(app)
@@ -74,7 +83,7 @@ def run(command: App) -> None:
     except KeyboardInterrupt as stop:
         for number in (signal.SIGINT, signal.SIGTERM):  # an impatient second one must not end in a traceback
             signal.signal(number, signal.SIG_IGN)
-        print(f"\n{name}: stopped. Finished runs are kept; the same command resumes.", file=sys.stderr)
+        print(f"\n{name}: stopped. {_kept(command)}", file=sys.stderr)
         sys.exit(143 if isinstance(stop, Terminated) else 130)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -89,6 +98,14 @@ def run(command: App) -> None:
         if not str(error).startswith("Symlink loop"):  # an OSError since Python 3.13
             raise
         _fail(name, str(error))
+
+
+def _kept(app: App) -> str:
+    """What an interrupted command leaves behind."""
+    (name,) = app.name
+    if name != "firstlight":
+        return KEPT
+    return WHAT_IS_KEPT.get((sys.argv[1:] or [""])[0], "Nothing is kept; the same command starts again.")
 
 
 def _fail(name: str, message: str) -> NoReturn:

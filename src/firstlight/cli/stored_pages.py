@@ -23,6 +23,7 @@ PAGES = {
     "Comparison": "firstlight.questions.compare.page:comparison_page",
     "LearnedKernel": "firstlight.questions.kernel.page:rfm_page",
     "IdentityTour": "firstlight.questions.copy_or_memorise.page:identity_page",
+    "IdentityRun": "firstlight.questions.copy_or_memorise.page:identity_runs_page",
     "Trained": "firstlight.cli.stored_pages:trained_page",
 }
 """What makes the page of a result, by its kind: as text, so that a page needs only its own modules."""
@@ -56,16 +57,11 @@ def runs_page(runs: Sequence[Run]) -> Page:
 
 def _page(group: list[Run]) -> Page:
     run = group[0]
-    if _kind(run) == "IdentityRun":
-        from firstlight.questions.copy_or_memorise.page import identity_page
-        from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
-
-        runs = sorted((one.result for one in group), key=lambda r: (r.task["depth"], r.task["seed"]))
-        return identity_page(IdentityTour(runs=tuple(runs), planned=len(runs)))
     if _kind(run) not in PAGES:
         return _generic_page(run)
     module, _, function = PAGES[_kind(run)].partition(":")
-    page: Page = getattr(importlib.import_module(module), function)(run.result)
+    results = [one.result for one in group]
+    page: Page = getattr(importlib.import_module(module), function)(*results)
     return page
 
 

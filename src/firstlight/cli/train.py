@@ -18,6 +18,7 @@ def train(
     epochs: int = 10,
     lr: float = 0.1,
     momentum: float = 0.0,
+    weight_decay: float = 0.0,
     batch_size: int = 32,
     optimiser: str = "sgd",
     loss: Literal["cross_entropy", "mse", "mse_sum"] = "cross_entropy",
@@ -44,10 +45,12 @@ def train(
         Learning rate.
     momentum
         Momentum of sgd.
+    weight_decay
+        Weight decay, as torch understands it for the optimiser.
     batch_size
         Number of images per step.
     optimiser
-        One of sgd, adam, adagrad, rmsprop, adamax, adadelta.
+        One of sgd, adam, adamw, adagrad, rmsprop, adamax, adadelta.
     loss
         Loss to minimise: cross-entropy, or squared errors averaged (mse) or summed (mse_sum) over the outputs.
     initialiser
@@ -66,8 +69,9 @@ def train(
     from firstlight._internal.store.runs import Store
     from firstlight.cli.output import announce_split
     from firstlight.data.catalogue import load_splits
-    from firstlight.models.spec import ModelSpec
-    from firstlight.models.weights import save_weights
+    from firstlight.maths.correlation import share_interval
+    from firstlight.models.building import ModelSpec
+    from firstlight.models.checkpoints import save_weights
     from firstlight.training.ensemble import train_ensemble, train_once
     from firstlight.training.loop import accuracy
     from firstlight.training.recipe import Recipe
@@ -84,7 +88,8 @@ def train(
     announce_split(images, unseen)
     spec = ModelSpec(name=arch, classes=images.n_classes, shape=images.shape, initialiser=initialiser)
     recipe = Recipe(
-        optimiser=optimiser, lr=lr, momentum=momentum, batch_size=batch_size, loss=loss, epochs=epochs, seed=seed
+        optimiser=optimiser, lr=lr, momentum=momentum, weight_decay=weight_decay, batch_size=batch_size, loss=loss,
+        epochs=epochs, seed=seed,
     )  # fmt: skip
     with on_cluster(cluster), computing_on(place):
         if networks == 1 and cluster is None:  # here, with its loss shown and Ctrl-C heeded between steps
@@ -95,10 +100,13 @@ def train(
         save_weights(trained.weights, path, arch=arch, data=data)
         model = trained.into(spec(trained.seed))
         with computing_on(place):
-            shares = [accuracy(model, part) for part in (images, unseen)]
+            shares = [
+                share_interval(round(accuracy(model, part) * len(part)), len(part))
+                for part in (images, unseen)
+            ]
         print(
-            f"Wrote {path}. Last loss {trained.history.loss[-1]:.3g}, training accuracy {shares[0]:.1%}, "
-            f"test accuracy {shares[1]:.1%}."
+            f"Wrote {path}. Last loss {trained.history.loss[-1]:.3g}, training accuracy {shares[0].value:.1%}, "
+            f"test accuracy {shares[1].percent(1)}."
         )
     for trained, path in zip(ensemble, initials, strict=False):
         save_weights(trained.initial, path, arch=arch, data=data)

@@ -9,15 +9,4 @@ if TYPE_CHECKING:
     from firstlight.data.conversion import as_images
     from firstlight.data.images import ImageData
 
-__all__ = [
-    "ImageData",
-    "as_images",
-    "available",
-    "describe",
-    "fetch",
-    "load",
-    "load_splits",
-    "usual_data_set",
-]
-
 lazy_exports(__name__)

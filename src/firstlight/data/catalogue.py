@@ -13,8 +13,7 @@ from firstlight.data.entries import DATASETS, SPLITS, DataSet, Subset
 from firstlight.data.fetched import ensure_cached
 from firstlight.data.formats.folder import PictureFiles
 from firstlight.data.formats.pictures import AS_THEY_ARE, Decoding
-from firstlight.data.images import ImageData, even_sample
-from firstlight.data.splitting import held_out
+from firstlight.data.images import ImageData, even_sample, held_out
 from firstlight.data.user_copies import Part, opened_copy
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from firstlight._internal.registry import Registry
-from firstlight.data.stored import Splits
+from firstlight.data.cache import Splits
 
 Reader: TypeAlias = Callable[[Path], Splits | None]
 """Reads a folder in one standard format; None if the folder holds something else."""

@@ -3,10 +3,16 @@
 from pathlib import Path
 
 from firstlight._internal.errors import DataUnavailable, InvalidInput
-from firstlight.data.cache import cache_folder, demand_writable_cache, is_cached, manifest, write_cache
+from firstlight.data.cache import (
+    Splits,
+    cache_folder,
+    demand_writable_cache,
+    is_cached,
+    manifest,
+    write_cache,
+)
 from firstlight.data.entries import DataSet
 from firstlight.data.fetching.packages import torchvision_files
-from firstlight.data.stored import Splits
 from firstlight.data.user_copies import demand_existing, opened_copy
 
 

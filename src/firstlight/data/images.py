@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Int64
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput, unknown_name
@@ -156,11 +156,7 @@ class ImageData:
         return dataclasses.replace(self.take(keep), y=y, classes=names)
 
     def scaled(
-        self,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-        *,
-        bgr: bool = False,
+        self, mean: Sequence[float] | None = None, std: Sequence[float] | None = None, *, bgr: bool = False
     ) -> "ImageData":
         """Copy with the pixels that a model expects: ``(x - mean) / std``.
 
@@ -168,7 +164,7 @@ class ImageData:
         ----------
         mean, std : sequence of float, optional
             One number for all channels, or one per channel in the order that the model reads; by default
-            0 and 1.
+            0 and 1. Of pixels between 0 and 1 the mean lies there too.
         bgr : bool, default False
             Whether the model reads blue before red: the channels are turned round first.
         """
@@ -178,7 +174,23 @@ class ImageData:
         if mean is None and std is None and not bgr:
             return self
         shift, factor = _per_channel("mean", mean or [0.0], c), _per_channel("std", std or [1.0], c)
-        return self.map(lambda x: ((x.flip(1) if bgr else x) - shift) / factor)
+        if float(shift.abs().max()) > 1 and float(self.x.min()) >= 0 and float(self.x.max()) <= 1:
+            raise InvalidInput(
+                f"`mean` must lie between 0 and 1, as the pixels do; got {list(mean or [])}. Divide `mean` and `std` "
+                "by 255 if they are those of pixels from 0 to 255."
+            )
+        settings = {"mean": shift.flatten().tolist(), "std": factor.flatten().tolist(), "bgr": bgr}
+        return self.map(lambda x: ((x.flip(1) if bgr else x) - shift) / factor, scaled=settings)
+
+    def unscaled(self) -> "ImageData":
+        """Copy with the pixels as they were before :meth:`scaled`, up to rounding."""
+        if not (settings := self.meta.get("scaled")):
+            return self
+        shift, factor = (torch.tensor(settings[name]).reshape(-1, 1, 1) for name in ("mean", "std"))
+        # what lay in [0, 1] does so again: rounding moves it by less than this
+        x = self.x * factor + shift
+        x = torch.where((x - x.round()).abs() < 1e-5, x.round(), x)
+        return self.replace(x=x.flip(1) if settings["bgr"] else x, meta={"scaled": None})
 
     def __reduce__(self) -> tuple[Any, ...]:
         # as NumPy arrays, so that joblib shares large ones between processes by memory map
@@ -249,3 +261,43 @@ def _rebuild(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return ImageData(torch.from_numpy(x), torch.from_numpy(y), classes, meta, files, positions)
+
+
+def held_out(
+    y: Int64[Tensor, " n"], *, n_classes: int, share: float, seed: int
+) -> tuple[Int64[Tensor, " kept"], Int64[Tensor, " held"]]:
+    """Indices of the training images and of the images held out, in the order of the images.
+
+    If a class has at least two images, at least one is held out and at least one is kept.
+
+    Parameters
+    ----------
+    y : int64 Tensor of shape (n,)
+        Class index of every image.
+    n_classes : int
+        Number of classes.
+    share : float
+        Share of every class to hold out, between 0 and 1.
+    seed : int
+        Seed of the draw.
+
+    Examples
+    --------
+    >>> kept, held = held_out(torch.tensor([0] * 10 + [1] * 5), n_classes=2, share=0.2, seed=0)
+    >>> len(kept), len(held)
+    (12, 3)
+    """
+    if not 0 < share < 1:
+        raise InvalidInput(f"`share` must lie between 0 and 1; got share={share}.")
+    generator = generator_from("held out", seed)
+    is_held = torch.zeros(len(y), dtype=torch.bool)
+    for label in range(n_classes):
+        members = (y == label).nonzero().flatten()
+        order = torch.randperm(len(members), generator=generator)
+        count = min(max(1, round(share * len(members))), len(members) - 1)
+        is_held[members[order[: max(count, 0)]]] = True
+    if not is_held.any():
+        raise InvalidInput(
+            "A test split needs at least two images of some class; every class has one. Add images."
+        )
+    return (~is_held).nonzero().flatten(), is_held.nonzero().flatten()

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from firstlight._internal.errors import InvalidInput
+from firstlight.data.cache import StoredImages
 from firstlight.data.entries import DataSet
 from firstlight.data.fetching.archives import unpacked
 from firstlight.data.formats.folder import PictureFiles, list_folder
 from firstlight.data.formats.npz import read_npz
 from firstlight.data.formats.pictures import AS_THEY_ARE, Decoding
-from firstlight.data.stored import StoredImages
 
 Part: TypeAlias = StoredImages | PictureFiles
 """One split; pictures of a folder are not yet decoded."""

@@ -6,23 +6,14 @@ from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from firstlight.estimators.cntk import CNTKClassifier, CNTKRegressor
-    from firstlight.estimators.convrfm import ConvRFMClassifier, ConvRFMRegressor, DeepConvRFMClassifier
-    from firstlight.estimators.feature_layers import feature_layers
+    from firstlight.estimators.convrfm import (
+        ConvRFMClassifier,
+        ConvRFMRegressor,
+        DeepConvRFMClassifier,
+        feature_layers,
+    )
     from firstlight.estimators.linearized import LinearizedClassifier
     from firstlight.estimators.rfm_probe import RFMProbe
     from firstlight.estimators.saving import load_machine, save_machine
-
-__all__ = [
-    "CNTKClassifier",
-    "CNTKRegressor",
-    "ConvRFMClassifier",
-    "ConvRFMRegressor",
-    "DeepConvRFMClassifier",
-    "LinearizedClassifier",
-    "RFMProbe",
-    "feature_layers",
-    "load_machine",
-    "save_machine",
-]
 
 lazy_exports(__name__)

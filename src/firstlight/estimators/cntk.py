@@ -10,8 +10,9 @@ from firstlight.estimators.kernel_machine import (
     KernelMachine,
     KernelRegressor,
     no_type_check,
+    store,
 )
-from firstlight.kernels.large import ridge_solution, scaled_gram
+from firstlight.kernels.ridge import ridge_solution, scaled_gram
 
 
 class _FixedKernel(KernelMachine):
@@ -32,18 +33,7 @@ class _FixedKernel(KernelMachine):
         precision: str = "single",
         n_jobs: int | None = None,
     ) -> None:
-        self.family = family
-        self.depth = depth
-        self.size = size
-        self.readout = readout
-        self.padding = padding
-        self.stride = stride
-        self.bias_variance = bias_variance
-        self.bandwidth = bandwidth
-        self.ridge = ridge
-        self.image_shape = image_shape
-        self.precision = precision
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def _solve(self, images: Tensor, targets: Tensor) -> None:
         self.kernel_ = self._kernel(images)
@@ -63,16 +53,16 @@ _PARAMETERS = """
     family : {'cntk', 'nngp', 'laplace', 'gaussian'}, default 'cntk'
         Kernel of an infinitely wide network, or (the latter two) a kernel on patches.
     depth, size, readout, padding, stride, bias_variance : int, str or float
-        Of the network behind the kernel, see :class:`firstlight.kernels.ConvKernel`.
+        The network behind the kernel, see :class:`firstlight.kernels.ConvKernel`.
     bandwidth : float, optional
-        Of the patch kernels. None takes the median distance between patches.
+        Bandwidth of the patch kernels. None takes the median distance between patches.
     ridge : float, default 1e-3
-        Relative to the largest entry of the training kernel.
+        Ridge, relative to the largest entry of the training kernel.
     image_shape : tuple of 3 int, optional
         Channels, height and width of a row of `X`; not needed for 4-D arrays and tensors. Without it every
         row is one pixel of many channels: the kernel of a fully connected network.
     precision : {'single', 'double'}, default 'single'
-        "single" still uses double precision where it is needed.
+        Precision of the kernel matrix; "single" still uses double precision where it is needed.
     n_jobs : int, optional
         Number of threads.
 """
@@ -81,7 +71,19 @@ _PARAMETERS = """
 class CNTKClassifier(KernelClassifier, _FixedKernel):
     """Classification by kernel ridge regression with a convolutional kernel."""
 
-    __doc__ += _PARAMETERS
+    __doc__ += (
+        _PARAMETERS
+        + """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
+    >>> X[20:, 0, 2] += 3
+    >>> y = np.repeat(["noise", "line"], 20)
+    >>> CNTKClassifier(depth=2).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.8
+    True
+"""
+    )
 
     def fit(self, X: Any, y: Any) -> "CNTKClassifier":
         """Solve the ridge regression on one-hot targets."""

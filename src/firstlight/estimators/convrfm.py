@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput, unknown_name
@@ -17,9 +18,10 @@ from firstlight.estimators.kernel_machine import (
     KernelRegressor,
     no_type_check,
     split,
+    store,
 )
-from firstlight.kernels.large import ridge_solution, scaled_gram
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
+from firstlight.kernels.ridge import ridge_solution, scaled_gram
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "none": lambda x: x}
 
@@ -49,25 +51,7 @@ class _LearnedKernel(KernelMachine):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.family = family
-        self.depth = depth
-        self.size = size
-        self.readout = readout
-        self.padding = padding
-        self.stride = stride
-        self.bias_variance = bias_variance
-        self.bandwidth = bandwidth
-        self.rounds = rounds
-        self.ridges = ridges
-        self.agop_images = agop_images
-        self.patience = patience
-        self.validation = validation
-        self.refit = refit
-        self.image_shape = image_shape
-        self.precision = precision
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        store(self, locals())
 
     def _parts(self, images: Tensor, targets: Tensor, given: Any, *, by_class: bool) -> list[Tensor]:
         """Images and targets for fitting, then for choosing."""
@@ -141,7 +125,7 @@ _PARAMETERS = """
     refit : bool, default True
         Solve again with the chosen metric and ridge on all training images.
     random_state : int, default 0
-        Seed of the split and of the choice of `agop_images`.
+        Seed for the split and for the choice of `agop_images`.
     verbose : bool, default False
         Print every round, and show progress bars on a terminal.
 """
@@ -171,7 +155,21 @@ class _RFMClassifier(KernelClassifier, _LearnedKernel):
 class ConvRFMClassifier(_RFMClassifier):
     """Classification with a convolutional kernel whose metric on patches is learned."""
 
-    __doc__ += _PARAMETERS + _ATTRIBUTES
+    __doc__ += (
+        _PARAMETERS
+        + _ATTRIBUTES
+        + """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
+    >>> X[20:, 0, 2] += 3
+    >>> y = np.repeat(["noise", "line"], 20)
+    >>> machine = ConvRFMClassifier(depth=2, rounds=1).fit(X[::2], y[::2])
+    >>> machine.score(X[1::2], y[1::2]) > 0.8, machine.metric_.shape
+    (True, torch.Size([9, 9]))
+"""
+    )
 
     def fit(
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
@@ -186,7 +184,19 @@ class ConvRFMClassifier(_RFMClassifier):
 class ConvRFMRegressor(KernelRegressor, _LearnedKernel):
     """Regression with a convolutional kernel whose metric on patches is learned."""
 
-    __doc__ += _PARAMETERS + _ATTRIBUTES
+    __doc__ += (
+        _PARAMETERS
+        + _ATTRIBUTES
+        + """
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))
+    >>> y = X[:, 0, 2].mean(1)  # the mean of one row
+    >>> ConvRFMRegressor(depth=2, rounds=1).fit(X[::2], y[::2]).predict(X[1::2]).shape
+    (20,)
+"""
+    )
 
     def fit(self, X: Any, y: Any, *, listen: Callable[[Round], None] | None = None) -> "ConvRFMRegressor":
         """Alternate ridge regression and gradient outer products; keep the best round."""
@@ -210,11 +220,21 @@ class DeepConvRFMClassifier(_RFMClassifier):
     layers : int, optional
         Maximum number of feature layers. None takes `depth - 1`, so that the last kernel has one layer.
     activation : {'relu', 'none'}, default 'relu'
-        Applied between feature layers.
+        Non-linearity between feature layers.
 """
         + _ATTRIBUTES
         + """    layers_, filters_
         The :class:`firstlight.kernels.Rounds` of every depth, and the filters of every feature layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
+    >>> X[20:, 0, 2] += 3
+    >>> y = np.repeat(["noise", "line"], 20)
+    >>> machine = DeepConvRFMClassifier(depth=2, rounds=1, filters=4).fit(X[::2], y[::2])
+    >>> machine.score(X[1::2], y[1::2]) > 0.8
+    True
 """
     )
 
@@ -227,16 +247,7 @@ class DeepConvRFMClassifier(_RFMClassifier):
         validation: float = 0.2, refit: bool = True, image_shape: tuple[int, int, int] | None = None,
         precision: str = "single", random_state: int = 0, n_jobs: int | None = None, verbose: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(
-            family=family, depth=depth, size=size, readout=readout, padding=padding, stride=stride,
-            bias_variance=bias_variance, bandwidth=bandwidth, rounds=rounds, ridges=ridges,
-            agop_images=agop_images, patience=patience, validation=validation, refit=refit,
-            image_shape=image_shape, precision=precision, random_state=random_state, n_jobs=n_jobs,
-            verbose=verbose,
-        )  # fmt: skip
-        self.filters = filters
-        self.layers = layers
-        self.activation = activation
+        store(self, locals())
 
     def fit(
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
@@ -288,3 +299,28 @@ class DeepConvRFMClassifier(_RFMClassifier):
         for filters in self.filters_:
             images = self._layer(images, filters)
         return images
+
+
+def feature_layers(machine: DeepConvRFMClassifier, X: Any) -> dict[str, Tensor]:
+    """Return the images, and what each feature layer of a fitted Deep ConvRFM makes of them.
+
+    Only the layers that validation chose are there: a machine whose ``best_layer_`` is 0 has none but the images.
+
+    Parameters
+    ----------
+    machine : DeepConvRFMClassifier
+        Fitted.
+    X : array-like
+        Images, in any form that the machine itself takes.
+
+    Returns
+    -------
+    dict of str to Tensor
+        "images", "feature layer 1" and so on, each with one row per image: what
+        :func:`firstlight.measures.layers.class_variation.class_variation` takes.
+    """
+    check_is_fitted(machine)
+    layers = {"images": new_images(machine, X)}
+    for depth, filters in enumerate(machine.filters_, start=1):
+        layers[f"feature layer {depth}"] = machine._layer([*layers.values()][-1], filters)
+    return layers

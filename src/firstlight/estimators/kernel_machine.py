@@ -13,7 +13,7 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight._internal.seeds import generator_from
 from firstlight.estimators.image_rows import fitted_images, new_images, one_hot
-from firstlight.kernels.gram import gram
+from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, median_bandwidth
 
 F = TypeVar("F", bound=Callable[..., None])
@@ -28,6 +28,11 @@ def no_type_check(function: F) -> F:
     The name is the one that run-time checkers of shapes look for; the static checker still reads the types.
     """
     return function
+
+
+def store(estimator: Any, parameters: dict[str, Any]) -> None:
+    """Keep the arguments of a constructor under their names, and do nothing else, as scikit-learn asks."""
+    vars(estimator).update({k: v for k, v in parameters.items() if k not in ("self", "__class__")})
 
 
 class KernelMachine(BaseEstimator):  # type: ignore[misc]
@@ -72,7 +77,7 @@ class KernelMachine(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         mine: Any = self
         images = self._features(new_images(self, X))
-        values = gram(
+        values = kernel_gram(
             images, mine.x_fit_, kernel=mine.kernel_, metric=mine.metric_, dtype=self._dtype(images),
             n_jobs=mine.n_jobs, show=None if getattr(self, "verbose", False) else False,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from firstlight._internal.devices import computing_on
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight.estimators.image_rows import new_images
-from firstlight.estimators.kernel_machine import KernelClassifier, no_type_check, split
+from firstlight.estimators.kernel_machine import KernelClassifier, no_type_check, split, store
 from firstlight.measures.linearized.exact_solution import LinearSolution, solve_linearized
 from firstlight.models.building import build
 from firstlight.models.linearized import LinearizedModel, linearize
@@ -45,16 +45,16 @@ class LinearizedClassifier(KernelClassifier):
     model_options : dict of str to object, optional
         Further options of the architecture.
     solver : str, default 'auto'
-        "exact", at most 20 000 images times classes; "sgd"; or "auto", which solves exactly up to 3000
+        How to solve: "exact", at most 20 000 images times classes; "sgd"; or "auto", which solves exactly up to 3000
         images times classes and trains above, so that it ends within about a minute. An exact solve that
         will take longer warns first, with an estimate.
     ridge : float or sequence of float, default RIDGES
-        Of the exact solver, relative to the largest eigenvalue of the kernel. Of several, the one with
+        Ridge of the exact solver, relative to the largest eigenvalue of the kernel. Of several, the one with
         the lowest squared error on a validation share is taken; then all images are fitted.
     validation : float, default 0.2
-        That share.
+        Share of the images that chooses the ridge.
     lr, momentum, weight_decay, batch_size, epochs : float or int
-        Of SGD; the loss is the mean over images of the sum over classes. Weight decay pulls to the
+        Settings of SGD; the loss is the mean over images of the sum over classes. Weight decay pulls to the
         initial weights.
     image_shape : tuple of 3 int, optional
         Channels, height and width of a row of `X`; not needed for 4-D arrays and tensors.
@@ -72,6 +72,16 @@ class LinearizedClassifier(KernelClassifier):
         "exact" or "sgd": the one that was used.
     ridge_, ridge_errors_
         The ridge taken, and the validation error of each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
+    >>> X[20:, 0, 2] += 3
+    >>> y = np.repeat(["noise", "line"], 20)
+    >>> machine = LinearizedClassifier().fit(X[::2], y[::2])
+    >>> machine.score(X[1::2], y[1::2]) > 0.8, machine.solver_
+    (True, 'exact')
     """
 
     @no_type_check  # scikit-learn: nothing is checked before `fit`
@@ -93,20 +103,7 @@ class LinearizedClassifier(KernelClassifier):
         random_state: int = 0,
         device: str | None = None,
     ) -> None:
-        self.model = model
-        self.width = width
-        self.model_options = model_options
-        self.solver = solver
-        self.ridge = ridge
-        self.validation = validation
-        self.lr = lr
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.epochs = epochs
-        self.image_shape = image_shape
-        self.random_state = random_state
-        self.device = device
+        store(self, locals())
 
     def fit(self, X: Any, y: Any) -> "LinearizedClassifier":
         """Solve or train the linearised network on one-hot targets."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.estimators.convrfm import _RFMClassifier
-from firstlight.estimators.kernel_machine import no_type_check
+from firstlight.estimators.kernel_machine import no_type_check, store
 from firstlight.kernels.rfm import RIDGES
 
 LINEAR_RIDGES = tuple(10.0**power for power in range(-3, 5))
@@ -100,15 +100,7 @@ class RFMProbe(_RFMClassifier):
         random_state: int = 0,
         n_jobs: int | None = None,
     ) -> None:
-        self.rounds = rounds
-        self.bandwidth = bandwidth
-        self.ridges = ridges
-        self.agop_images = agop_images
-        self.n_directions = n_directions
-        self.patience = patience
-        self.validation = validation
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+        store(self, locals())
 
     def fit(self, X: Any, y: Any) -> "RFMProbe":
         """Learn the metric, and fit a linear probe to the same rows."""

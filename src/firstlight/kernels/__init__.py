@@ -6,43 +6,19 @@ from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from firstlight.kernels.gradients import kernel_agop
-    from firstlight.kernels.gram import gram
+    from firstlight.kernels.gram import kernel_gram
     from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
-    from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
-    from firstlight.kernels.resumable_gram import gram_in_parts
     from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
     from firstlight.kernels.ridge import (
         CholeskyPath,
         RidgePath,
         conjugate_gradients,
         ridge_residual,
+        ridge_solution,
+        ridge_solver,
+        scaled_gram,
         solve_ridge,
     )
     from firstlight.kernels.tiled_gram import TiledGram
-
-__all__ = [
-    "RIDGES",
-    "CholeskyPath",
-    "ConvKernel",
-    "Kernel",
-    "PatchKernel",
-    "RidgePath",
-    "Round",
-    "Rounds",
-    "TiledGram",
-    "conjugate_gradients",
-    "gram",
-    "gram_in_parts",
-    "kernel_agop",
-    "kernel_from",
-    "learn_metric",
-    "median_bandwidth",
-    "random_filters",
-    "ridge_residual",
-    "ridge_solution",
-    "ridge_solver",
-    "scaled_gram",
-    "solve_ridge",
-]
 
 lazy_exports(__name__)

@@ -1,8 +1,8 @@
 """The layers of a convolutional kernel as plain tensor operations, for accelerators.
 
 On a CPU the compiled loops, which know no other device, are several times faster; inside
-``firstlight.computing_on("cuda")``, :func:`firstlight.kernels.gram` and :func:`firstlight.kernels.kernel_agop` come
-here. Same formulas, same treatment of zero and identical patches.
+``firstlight.computing_on("cuda")``, :func:`firstlight.kernels.kernel_gram` and
+:func:`firstlight.kernels.kernel_agop` come here. Same formulas, same treatment of zero and identical patches.
 """
 
 import math

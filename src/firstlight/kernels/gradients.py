@@ -66,7 +66,7 @@ def kernel_agop(
     points : Tensor of shape (m, _c, _h, _w), optional
         Where gradients are taken; the centres by default.
     kernel, metric, dtype, engine, n_jobs, show
-        As for :func:`firstlight.kernels.gram`.
+        As for :func:`firstlight.kernels.kernel_gram`.
 
     Returns
     -------

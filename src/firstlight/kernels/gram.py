@@ -58,7 +58,7 @@ Block = tuple[int, int]
 """First row and first column."""
 
 
-def gram(
+def kernel_gram(
     x: Images,
     z: Float[Tensor, "m _c _h _w"] | None = None,
     *,
@@ -77,7 +77,7 @@ def gram(
     x, z : Tensor of shape (n, c, h, w) or Tensor of shape (m, _c, _h, _w)
         Images ``n c h w``; without `z` the matrix is symmetric and only one triangle is computed.
     kernel : Kernel
-        Which one.
+        Which kernel, see :class:`firstlight.kernels.ConvKernel` and :class:`firstlight.kernels.PatchKernel`.
     metric : Tensor of shape (d, d), optional
         M, positive semidefinite, on the patches of the first layer in the order (channel, row, column);
         the identity by default. Applied as :math:`M^{1/2}` to the patches.
@@ -105,7 +105,7 @@ def gram(
     Examples
     --------
     >>> images = torch.rand(3, 1, 5, 5, generator=torch.Generator().manual_seed(0))
-    >>> gram(images, kernel=ConvKernel(depth=2)).shape
+    >>> kernel_gram(images, kernel=ConvKernel(depth=2)).shape
     torch.Size([3, 3])
     """
     if dtype not in (torch.float32, torch.float64):
@@ -173,11 +173,11 @@ def part_values(
     dtype: torch.dtype,
     part: int,
 ) -> np.ndarray:
-    """Values of one part, on one thread. GramFiles of whole tiles have the bits of the whole matrix."""
+    """Values of one part, on one thread. Parts of whole tiles have the bits of the whole matrix."""
     i, j = block
     first = x[i : i + part]
     second = None if z is None and i == j else (x if z is None else z)[j : j + part]
-    matrix: np.ndarray = gram(
+    matrix: np.ndarray = kernel_gram(
         first, second, kernel=kernel, metric=metric, dtype=dtype, n_jobs=1, show=False
     ).numpy()
     return matrix

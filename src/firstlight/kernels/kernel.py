@@ -222,7 +222,7 @@ def check_gradients(kernel: Kernel) -> None:
         raise InvalidInput(
             "`kernel` must have no pooling between its layers where gradients are taken: the way back would hold every "
             f"pair of positions of every layer. Got pooling={kernel.pooling}; learn the metric with pooling=() and use "
-            "`gram(..., metric=...)`, or take rounds=0."
+            "`kernel_gram(..., metric=...)`, or take rounds=0."
         )
 
 

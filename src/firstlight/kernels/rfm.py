@@ -14,10 +14,9 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight._internal.shapes import Images
 from firstlight.kernels.gradients import kernel_agop
-from firstlight.kernels.gram import gram
+from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import Kernel, check_gradients
-from firstlight.kernels.large import ridge_solution, ridge_solver, scaled_gram
-from firstlight.kernels.ridge import check_ridge
+from firstlight.kernels.ridge import check_ridge, ridge_solution, ridge_solver, scaled_gram
 
 RIDGES = (1e-8, 1e-5, 1e-3)
 """Ridges that are tried by default."""
@@ -125,7 +124,7 @@ def learn_metric(
         inner, top = scaled_gram(x, **plain)  # type: ignore[arg-type]
         if not inner[0].any() and not inner.any():
             raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
-        outer = gram(x_valid, x, **plain).div_(top)  # type: ignore[arg-type]
+        outer = kernel_gram(x_valid, x, **plain).div_(top)  # type: ignore[arg-type]
         finished, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges, show)
         done.append(finished)
         listen(finished)

@@ -1,8 +1,9 @@
 """Kernel ridge regression: by a decomposition, by Cholesky factors, and by conjugate gradients above the memory."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -10,7 +11,12 @@ from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
+from firstlight._internal.environment import free_memory
 from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.progress import progress
+from firstlight._internal.shapes import Images
+from firstlight.kernels.gram import BAND, kernel_gram
+from firstlight.kernels.kernel import Kernel
 
 BLOCK = 1024  # rows of a kernel on disk that are read at once
 
@@ -52,15 +58,6 @@ def solve_ridge(
     return CholeskyPath(kernel, targets)(ridge)
 
 
-def _by_cholesky(kernel: Tensor, targets: Tensor, ridge: float) -> Tensor | None:
-    """Coefficients for one ridge; None if the matrix is not positive definite."""
-    shifted = kernel.double()
-    shifted = shifted.clone() if shifted is kernel else shifted
-    shifted.diagonal().add_(ridge)
-    factor, failed = torch.linalg.cholesky_ex(shifted)
-    return None if failed else torch.cholesky_solve(targets.double(), factor)
-
-
 @dataclass(frozen=True)
 class CholeskyPath:
     r"""Solutions of :math:`(K + \lambda I)\,\alpha = Y`, one Cholesky factor for each λ.
@@ -82,8 +79,11 @@ class CholeskyPath:
     def __call__(self, ridge: float) -> Float[Tensor, "n k"]:
         """Coefficients for one ridge."""
         check_ridge(ridge)
-        solution = _by_cholesky(self.kernel, self.targets, ridge)
-        return self._spectrum(ridge) if solution is None else solution
+        shifted = self.kernel.double()
+        shifted = shifted.clone() if shifted is self.kernel else shifted
+        shifted.diagonal().add_(ridge)
+        factor, failed = torch.linalg.cholesky_ex(shifted)
+        return self._spectrum(ridge) if failed else torch.cholesky_solve(self.targets.double(), factor)
 
     @cached_property
     def _spectrum(self) -> RidgePath:
@@ -134,6 +134,44 @@ def conjugate_gradients(
     most : int, default 2000
         Iterations after which :class:`firstlight._internal.errors.Diverged` is raised.
     """
+
+    def multiply(vectors: Tensor) -> Tensor:
+        return torch.cat([kernel[i : i + BLOCK].double() @ vectors for i in range(0, len(kernel), BLOCK)])
+
+    return solve_by_steps(
+        multiply, lambda chosen: kernel[:, chosen].double(), targets, ridge,
+        rank=rank, tolerance=tolerance, most=most,
+    )  # fmt: skip
+
+
+def solve_by_steps(
+    multiply: Callable[[Tensor], Tensor],
+    columns: Callable[[Tensor], Tensor],
+    targets: Float[Tensor, "n k"],
+    ridge: float,
+    *,
+    rank: int,
+    tolerance: float,
+    most: int,
+    rounding: float = 1e-12,
+    first: Float[Tensor, "n k"] | None = None,
+    listen: Callable[[Tensor], None] = lambda coefficients: None,
+) -> Float[Tensor, "n k"]:
+    """Conjugate gradients for a matrix of which only products and columns are asked.
+
+    Parameters
+    ----------
+    multiply, columns : callable
+        The matrix times some columns, and its columns at some indices, in float64.
+    targets, ridge, rank, tolerance, most
+        As for :func:`conjugate_gradients`.
+    rounding : float, default 1e-12
+        Directions of the approximation below this share of the largest are made up by rounding.
+    first : Tensor of shape (n, k), optional
+        Coefficients to begin with; zeros by default.
+    listen : callable, optional
+        Called with the coefficients after every step.
+    """
     check_ridge(ridge, positive=True)
     wanted = targets.double()
     # All columns are one system with the kernel repeated along its diagonal: a kernel on disk is then read once per
@@ -142,34 +180,40 @@ def conjugate_gradients(
     sizes = torch.where(sizes > 0, sizes, torch.ones_like(sizes))
     flat = (wanted / sizes).numpy().ravel()
 
-    def operator(act: Callable[[Tensor], Tensor]) -> LinearOperator:
-        def matvec(vector: np.ndarray) -> np.ndarray:
-            return act(torch.from_numpy(vector).reshape(wanted.shape)).numpy().ravel()
+    def shaped(vector: np.ndarray) -> Tensor:
+        return torch.from_numpy(vector).reshape(wanted.shape)
 
+    def operator(act: Callable[[Tensor], Tensor]) -> LinearOperator:
+        matvec = lambda vector: act(shaped(vector)).numpy().ravel()  # noqa: E731
         return LinearOperator((flat.size, flat.size), matvec=matvec, dtype=np.float64)
 
-    def apply(vectors: Tensor) -> Tensor:
-        blocks = [kernel[i : i + BLOCK].double() @ vectors for i in range(0, len(kernel), BLOCK)]
-        return torch.cat(blocks) + ridge * vectors
-
-    preconditioner = operator(_nystrom_inverse(kernel, ridge, rank))
-    solution, status = cg(operator(apply), flat, rtol=0.0, atol=tolerance, maxiter=most, M=preconditioner)
+    solution, status = cg(
+        operator(lambda vectors: multiply(vectors) + ridge * vectors),
+        flat,
+        x0=None if first is None else (first.double() / sizes).numpy().ravel(),
+        rtol=0.0,
+        atol=tolerance,
+        maxiter=most,
+        M=operator(_nystrom_inverse(columns, len(wanted), ridge, rank, rounding)),
+        callback=lambda vector: listen(shaped(vector.copy()) * sizes),
+    )
     if status != 0 or not np.isfinite(solution).all():
         raise Diverged(
             f"Conjugate gradients did not reach {tolerance:g} in {most} steps. Raise `ridge` (now {ridge:g}) or `rank`."
         )
-    return torch.from_numpy(solution).reshape(wanted.shape) * sizes
+    return shaped(solution) * sizes
 
 
-def _nystrom_inverse(kernel: Float[Tensor, "n n"], ridge: float, rank: int) -> Callable[[Tensor], Tensor]:
+def _nystrom_inverse(
+    columns: Callable[[Tensor], Tensor], n: int, ridge: float, rank: int, rounding: float
+) -> Callable[[Tensor], Tensor]:
     """Apply the inverse of the Nyström approximation plus ridge, by Woodbury's identity."""
-    n = len(kernel)
     chosen = torch.linspace(0, n - 1, min(rank, n), dtype=torch.float64).round().long()
-    columns = kernel[:, chosen].double()
-    values, vectors = torch.linalg.eigh(columns[chosen])
-    keep = values > values[-1] * 1e-12  # directions that rounding made up
+    some = columns(chosen)
+    values, vectors = torch.linalg.eigh(some[chosen])
+    keep = values > values[-1] * rounding
     # K ≈ C A⁻¹ Cᵀ = L Lᵀ with L = C V Λ^{-½}, for A = V Λ Vᵀ the kernel of the chosen images
-    left = columns @ (vectors[:, keep] / values[keep].sqrt())
+    left = some @ (vectors[:, keep] / values[keep].sqrt())
     inner = torch.linalg.cholesky(left.T @ left + ridge * torch.eye(left.shape[1], dtype=torch.float64))
 
     def precondition(residual: Tensor) -> Tensor:
@@ -185,3 +229,74 @@ def check_ridge(ridge: float, *, positive: bool = False) -> None:
     if not 0 <= ridge < float("inf") or (positive and ridge == 0):
         least = "positive" if positive else "at least 0"
         raise InvalidInput(f"`ridge` must be finite and {least}; got ridge={ridge}.")
+
+
+# A decomposition costs as much as about so many Cholesky factors, at 100 images as at 1600.
+MANY_RIDGES = 12
+COPIES = 5  # matrices that a decomposition holds at its peak: the kernel, the vectors, and workspace
+
+
+def fits_in_memory(n: int, copies: float = COPIES) -> bool:
+    """Whether so many float64 matrices of n x n go into the memory that is free."""
+    return copies * 8 * n * n < 0.9 * free_memory()
+
+
+def scaled_gram(
+    x: Images,
+    *,
+    kernel: Kernel,
+    metric: Float[Tensor, "d d"] | None = None,
+    dtype: torch.dtype = torch.float32,
+    n_jobs: int | None = None,
+    show: bool | None = None,
+) -> tuple[Float[Tensor, "n n"], float]:
+    """Kernel matrix divided by its largest entry, and that entry (1 for a kernel of zeros).
+
+    Above the memory the matrix is a file that vanishes with it.
+    """
+    n = len(x)
+    out = None
+    if not fits_in_memory(n, copies=1.5):
+        with tempfile.TemporaryFile() as file:
+            out = np.memmap(file, dtype=np.float64, mode="w+", shape=(n, n))
+    inner = kernel_gram(x, kernel=kernel, metric=metric, dtype=dtype, out=out, n_jobs=n_jobs, show=show)
+    top = float(torch.stack([inner[i : i + BAND].max() for i in range(0, n, BAND)]).max()) or 1.0
+    for start in range(0, n, BAND):
+        inner[start : start + BAND] /= top
+    return inner, top
+
+
+def ridge_solver(
+    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], *, n_ridges: int = 3, show: bool | None = None
+) -> Callable[[float], Float[Tensor, "n k"]]:
+    """Coefficients by ridge, by the cheapest way that the memory allows.
+
+    Every ridge has a Cholesky factor of its own; for a dozen ridges or more, one decomposition serves all of them;
+    above the memory, conjugate gradients.
+    :func:`firstlight.kernels.ridge_residual` tells how exact a solution is.
+
+    Parameters
+    ----------
+    inner : Tensor of shape (n, n)
+        Kernel matrix.
+    targets : Tensor of shape (n, k)
+        One column per output.
+    n_ridges : int, default 3
+        For how many ridges the answer will be used.
+    show : bool, optional
+        Force the progress bar on or off.
+    """
+    n = len(inner)
+    if n_ridges >= MANY_RIDGES and fits_in_memory(n):
+        with progress("Decomposition", total=None, show=show):
+            return RidgePath.of(inner, targets)
+    return (
+        CholeskyPath(inner, targets) if fits_in_memory(n, 3) else partial(conjugate_gradients, inner, targets)
+    )
+
+
+def ridge_solution(
+    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], ridge: float
+) -> Float[Tensor, "n k"]:
+    """Coefficients for one ridge, by Cholesky where it fits."""
+    return (solve_ridge if fits_in_memory(len(inner), 3) else conjugate_gradients)(inner, targets, ridge)

@@ -1,5 +1,6 @@
 """Kernel matrices larger than the memory: tiles on disk, and linear systems solved over them."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,10 +11,9 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from safetensors import safe_open
-from scipy.sparse.linalg import LinearOperator, cg
 from torch import Tensor
 
-from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight._internal.executor import (
     cluster_cores,
     default_jobs,
@@ -21,14 +21,15 @@ from firstlight._internal.executor import (
     map_tasks,
     single_thread,
 )
+from firstlight._internal.files import whole_file
 from firstlight._internal.progress import progress
 from firstlight._internal.shapes import Images
+from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import is_regular
 from firstlight._internal.version import __version__
 from firstlight.kernels.gram import BAND, Block, blocks_of, part_values
 from firstlight.kernels.kernel import Kernel
-from firstlight.kernels.resumable_gram import GramFiles, fingerprint
-from firstlight.kernels.ridge import check_ridge
+from firstlight.kernels.ridge import solve_by_steps
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class TiledGram:
         Parameters
         ----------
         x, kernel, metric, dtype, show
-            As for :func:`firstlight.kernels.gram`.
+            As for :func:`firstlight.kernels.kernel_gram`.
         folder : Path
             One folder for one matrix; a second call with the same arguments goes on where the first was stopped.
         side : int, default 2 * BAND
@@ -144,50 +145,23 @@ class TiledGram:
         show : bool, optional
             Force the progress bar on or off.
         """
-        check_ridge(ridge, positive=True)
         self._check(targets, "targets")
-        wanted = targets.double()
-        # one system for all columns, so that the tiles are read once per iteration; of columns of length one, the
-        # bound on the whole residual holds for each
-        sizes = wanted.norm(dim=0)
-        sizes = torch.where(sizes > 0, sizes, torch.ones_like(sizes))
-        flat = (wanted / sizes).numpy().ravel()
-        multiply = self._multiply_there if self._is_shared() else self.__matmul__
-
-        def operator(act: Callable[[Tensor], Tensor]) -> LinearOperator:
-            def matvec(vector: np.ndarray) -> np.ndarray:
-                return act(torch.from_numpy(vector).reshape(wanted.shape)).numpy().ravel()
-
-            return LinearOperator((flat.size, flat.size), matvec=matvec, dtype=np.float64)
-
-        def heed(vector: np.ndarray) -> None:
-            bar.advance()
-            listen(torch.from_numpy(vector.copy()).reshape(wanted.shape) * sizes)
-
-        if first is not None and (first.shape != wanted.shape or not first.isfinite().all()):
+        if first is not None and (first.shape != targets.shape or not first.isfinite().all()):
             raise InvalidInput(
-                f"`first` must be finite and of the shape of `targets`, {tuple(wanted.shape)}; got "
+                f"`first` must be finite and of the shape of `targets`, {tuple(targets.shape)}; got "
                 f"{tuple(first.shape)}."
             )
-        inverse = operator(self._nystrom_inverse(ridge, rank))
-        apply = operator(lambda vectors: multiply(vectors) + ridge * vectors)
+
+        def heed(coefficients: Tensor) -> None:
+            bar.advance()
+            listen(coefficients)
+
+        multiply = self._multiply_there if self._is_shared() else self.__matmul__
         with progress("Conjugate gradients", total=None, unit="steps", show=show) as bar:
-            solution, status = cg(
-                apply,
-                flat,
-                x0=None if first is None else (first.double() / sizes).numpy().ravel(),
-                rtol=0.0,
-                atol=tolerance,
-                maxiter=most,
-                M=inverse,
-                callback=heed,
-            )
-        if status != 0 or not np.isfinite(solution).all():
-            raise Diverged(
-                f"Conjugate gradients did not reach {tolerance:g} in {most} steps. Raise `ridge` (now {ridge:g}) or "
-                "`rank`."
-            )
-        return torch.from_numpy(solution).reshape(wanted.shape) * sizes
+            return solve_by_steps(
+                multiply, self.columns, targets, ridge, rank=rank, tolerance=tolerance, most=most,
+                rounding=1e-6, first=first, listen=heed,
+            )  # fmt: skip
 
     def columns(self, indices: Int[Tensor, " r"]) -> Float[Tensor, "n r"]:
         """Some columns, in float64."""
@@ -236,21 +210,6 @@ class TiledGram:
         band = partial(_band_product, self, vectors=vectors)
         return self._summed(iter(map_tasks(band, self._starts, label="", show=False)), vectors)
 
-    def _nystrom_inverse(self, ridge: float, rank: int) -> Callable[[Tensor], Tensor]:
-        """Apply the inverse of the Nyström approximation plus ridge, by Woodbury's identity."""
-        chosen = torch.linspace(0, self.n - 1, min(rank, self.n), dtype=torch.float64).round().long()
-        columns = self.columns(chosen)
-        values, vectors = torch.linalg.eigh(columns[chosen])
-        keep = values > values[-1] * 1e-6  # below, directions that float32 made up
-        left = columns @ (vectors[:, keep] / values[keep].sqrt())
-        inner = torch.linalg.cholesky(left.T @ left + ridge * torch.eye(left.shape[1], dtype=torch.float64))
-
-        def precondition(residual: Tensor) -> Tensor:
-            projected: Tensor = left @ torch.cholesky_solve(left.T @ residual, inner)
-            return (residual - projected) / ridge
-
-        return precondition
-
 
 def _tile(
     block: Block, x: Tensor, kernel: Kernel, metric: Tensor | None, dtype: torch.dtype, side: int
@@ -273,3 +232,48 @@ def _band_product(tiles: TiledGram, start: int, vectors: Tensor) -> Tensor:
             # ... and the mirror of the same tile, so that each is read once
             product[:, j - start : j - start + side] += own @ tile
     return product.T
+
+
+@dataclass(frozen=True)
+class GramFiles:
+    """The files of one matrix; each holds a checksum, its place, and the name of its matrix."""
+
+    folder: Path
+    matrix: str
+
+    def file(self, block: Block) -> Path:
+        """Where a part lies, or will."""
+        return self.folder / f"part-{block[0]}-{block[1]}.safetensors"
+
+    def write(self, block: Block, values: np.ndarray) -> None:
+        """Write a part, whole or not at all."""
+        with whole_file(self.file(block)) as path:
+            tensors = {"values": torch.from_numpy(np.ascontiguousarray(values))}
+            save_sealed(path, tensors, {"matrix": self.matrix, "block": str(block)})
+
+    def read(self, block: Block) -> np.ndarray | None:
+        """The values of a part; None if its file is damaged."""
+        try:
+            file = load_sealed(self.file(block))
+        except InvalidInput:
+            return None
+        if file.words != {"matrix": self.matrix, "block": str(block)}:
+            raise InvalidInput(
+                f"`folder` must hold parts of one matrix; {self.file(block)} is of another kernel, of other "
+                "images, or of another place. Choose another folder."
+            )
+        values: np.ndarray = file.tensors["values"].numpy()
+        return values
+
+
+def fingerprint(*tensors: Tensor | None, words: str = "") -> str:
+    """Return a name by content for tensors and words."""
+    digest = hashlib.sha256(words.encode())
+    for tensor in tensors:
+        if tensor is None:
+            digest.update(b"none")
+            continue
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        # as bytes: NumPy knows no bfloat16
+        digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

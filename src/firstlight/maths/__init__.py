@@ -17,32 +17,8 @@ if TYPE_CHECKING:
         ranks,
         spearman,
     )
-    from firstlight.maths.edges import sobel_magnitude
-    from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches
+    from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches, sobel_magnitude
     from firstlight.maths.pca import PCA, image_pca, patch_pca, separated_blocks
     from firstlight.maths.psd import psd_pinv, psd_sqrt
-
-__all__ = [
-    "PCA",
-    "ChanceBaseline",
-    "Interval",
-    "PatchGeometry",
-    "bootstrap_interval",
-    "correlation_matrix",
-    "cosine",
-    "extract_patches",
-    "image_pca",
-    "mean_patches",
-    "null_spread",
-    "patch_pca",
-    "pearson",
-    "permutation_baseline",
-    "psd_pinv",
-    "psd_sqrt",
-    "ranks",
-    "separated_blocks",
-    "sobel_magnitude",
-    "spearman",
-]
 
 lazy_exports(__name__)

@@ -3,9 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import torch
-from jaxtyping import Float, Num
+from jaxtyping import Bool, Float, Num
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
@@ -39,6 +40,17 @@ class Interval(Result):
     high: float
     level: float
 
+    def percent(self, digits: int = 0) -> str:
+        """A share in words, with its range.
+
+        Examples
+        --------
+        >>> Interval(value=0.91, low=0.882, high=0.934, level=0.95).percent()
+        '91% (88% to 93%)'
+        """
+        value, low, high = (f"{share:.{digits}%}" for share in (self.value, self.low, self.high))
+        return f"{value} ({low} to {high})"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ChanceBaseline(Result):
@@ -62,6 +74,21 @@ class ChanceBaseline(Result):
     def spread(self) -> float:
         """Standard deviation over the random pairings."""
         return float(self.draws.std(correction=0))
+
+
+def share_interval(hits: int, n: int, *, level: float = 0.95) -> Interval:
+    """Share of hits with Wilson's interval, which stays in [0, 1] and holds for small numbers too.
+
+    Examples
+    --------
+    >>> [round(bound, 3) for bound in (share_interval(9, 10).low, share_interval(9, 10).high)]
+    [0.596, 0.982]
+    """
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    share = hits / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Interval(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half), level=level)
 
 
 def pearson(a: Rows, b: Rows) -> Float[Tensor, "*rows"]:
@@ -268,3 +295,17 @@ def _check_level(level: float) -> None:
 def _check_draws(draws: int) -> None:
     if draws < 1:
         raise InvalidInput(f"`draws` must be at least 1; got draws={draws}.")
+
+
+def roc_area(suspicion: Float[Tensor, " n"], wrong: Bool[Tensor, " n"]) -> float:
+    """Area under the ROC curve: chance that a wrong label looks more suspicious than a right one.
+
+    Examples
+    --------
+    >>> roc_area(torch.tensor([0.9, 0.2, 0.4]), torch.tensor([True, False, False]))
+    1.0
+    """
+    bad, good = int(wrong.sum()), int((~wrong).sum())
+    if bad == 0 or good == 0:
+        raise InvalidInput("`wrong` must mark some examples and leave some unmarked.")
+    return float((ranks(suspicion)[wrong].sum() - bad * (bad + 1) / 2) / (bad * good))

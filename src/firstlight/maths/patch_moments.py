@@ -83,10 +83,7 @@ def patch_moments(
     covariance = accumulator.total() / n_vectors - torch.outer(mean, mean)
     offset = shift.flatten().repeat_interleave(geometry.size[0] * geometry.size[1])
     return _Moments(
-        mean=mean + offset,
-        covariance=(covariance + covariance.T) / 2,
-        n_vectors=n_vectors,
-        n_images=n_images,
+        mean=mean + offset, covariance=(covariance + covariance.T) / 2, n_vectors=n_vectors, n_images=n_images
     )
 
 

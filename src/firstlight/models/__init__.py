@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.models.building import available, build, options, parameter_count, register_model
+    from firstlight.models.building import (
+        ModelSpec,
+        available,
+        build,
+        options,
+        parameter_count,
+        register_model,
+    )
+    from firstlight.models.checkpoints import WeightsMismatch, load_weights, save_weights
     from firstlight.models.image_to_image import (
         identity_cnn,
         identity_fcn_linear,
@@ -14,31 +22,6 @@ if TYPE_CHECKING:
     )
     from firstlight.models.initialisers import initialise
     from firstlight.models.linearized import LinearizedModel, linearize
-    from firstlight.models.linearized_on_fixed_images import TangentFeatures, tangent_features
     from firstlight.models.loading import load_model
-    from firstlight.models.spec import ModelSpec
-    from firstlight.models.weights import WeightsMismatch, load_weights, save_weights
-
-__all__ = [
-    "LinearizedModel",
-    "ModelSpec",
-    "TangentFeatures",
-    "WeightsMismatch",
-    "available",
-    "build",
-    "identity_cnn",
-    "identity_fcn_linear",
-    "identity_fcn_relu",
-    "initialise",
-    "linearize",
-    "load_model",
-    "load_weights",
-    "options",
-    "parameter_count",
-    "register_model",
-    "save_weights",
-    "tangent_features",
-    "write_identity",
-]
 
 lazy_exports(__name__)

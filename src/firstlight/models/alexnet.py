@@ -3,8 +3,7 @@
 from torch import Tensor, nn
 
 from firstlight._internal.shapes import Images
-from firstlight.models.building import Shape, register_model, require_side, scaled
-from firstlight.models.layers import dropout_slot
+from firstlight.models.building import Shape, dropout_slot, register_model, require_side, scaled
 
 
 class AlexNet(nn.Module):

@@ -3,7 +3,15 @@
 from torch import nn
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.models.building import Shape, register_model, require_at_least, require_odd, require_side
+from firstlight.models.building import (
+    Shape,
+    dropout_slot,
+    register_model,
+    require_at_least,
+    require_odd,
+    require_side,
+    scaled,
+)
 
 
 @register_model("cnfa_cnn")
@@ -30,13 +38,7 @@ def cnfa_cnn(
 @register_model("pooling_max", pooling="max")
 @register_model("pooling_avg", pooling="avg")
 def pooling_study(
-    *,
-    classes: int,
-    shape: Shape,
-    pooling: str,
-    depth: int = 4,
-    channels: int = 64,
-    kernel: int = 3,
+    *, classes: int, shape: Shape, pooling: str, depth: int = 4, channels: int = 64, kernel: int = 3
 ) -> nn.Sequential:
     """Padded convolutions without biases: flattened (vec), or pooled after each inner layer (max, avg).
 
@@ -60,3 +62,41 @@ def pooling_study(
         layers.append(nn.AdaptiveAvgPool2d(1))
     flat = channels * (1 if pooling in pools else shape[1] * shape[2])
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(flat, classes, bias=False))
+
+
+# channels and kernel of each convolution, block by block; a pooling ends every block but the fourth and the last
+_PLAN = (
+    ((64, 3), (128, 3), (128, 3), (128, 3)),
+    ((128, 3), (128, 3), (256, 3)),
+    ((256, 3), (256, 3)),
+    ((512, 3),),
+    ((2048, 1), (256, 1)),
+    ((256, 3),),
+)
+
+
+_UNPOOLED = 3
+
+
+@register_model("simplenet")
+def simplenet(*, classes: int, shape: Shape, width: float | int = 1, dropout: float = 0.1) -> nn.Sequential:
+    """SimpleNet of CNFA; convolutions have biases, global max pooling precedes the linear layer.
+
+    Dropout acts on whole channels, between blocks.
+    """
+    require_side(shape, 16, name="SimpleNet")
+    dropout_slot(dropout)
+    layers: list[nn.Module] = []
+    channels = shape[0]
+    for index, block in enumerate(_PLAN):
+        for base, kernel in block:
+            outputs = scaled(base, width)
+            layers += [nn.Conv2d(channels, outputs, kernel, padding=kernel // 2), nn.BatchNorm2d(outputs)]
+            layers.append(nn.ReLU())
+            channels = outputs
+        if index == len(_PLAN) - 1:
+            break
+        if index != _UNPOOLED:
+            layers.append(nn.MaxPool2d(2))
+        layers.append(nn.Dropout2d(dropout) if dropout else nn.Identity())
+    return nn.Sequential(*layers, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(channels, classes))

@@ -4,8 +4,7 @@ import math
 
 from torch import Tensor, nn
 
-from firstlight.models.building import Shape, register_model, require_at_least
-from firstlight.models.layers import dropout_slot
+from firstlight.models.building import Shape, dropout_slot, register_model, require_at_least
 
 
 class FullyConnected(nn.Sequential):
@@ -48,13 +47,7 @@ class FullyConnected(nn.Sequential):
 
 @register_model("fcn")
 def fcn(
-    *,
-    classes: int,
-    shape: Shape,
-    depth: int = 3,
-    units: int = 1024,
-    bias: bool = True,
-    dropout: float = 0.0,
+    *, classes: int, shape: Shape, depth: int = 3, units: int = 1024, bias: bool = True, dropout: float = 0.0
 ) -> FullyConnected:
     """ReLU classifier of `depth` weight layers, with optional dropout before the last."""
     return FullyConnected(
@@ -64,13 +57,7 @@ def fcn(
 
 @register_model("linear_fcn")
 def linear_fcn(
-    *,
-    classes: int,
-    shape: Shape,
-    depth: int = 2,
-    units: int = 1024,
-    bias: bool = False,
-    dropout: float = 0.0,
+    *, classes: int, shape: Shape, depth: int = 2, units: int = 1024, bias: bool = False, dropout: float = 0.0
 ) -> FullyConnected:
     """Deep linear classifier of PCBias: `depth` layers, no activation.
 

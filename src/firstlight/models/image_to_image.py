@@ -35,13 +35,7 @@ class IdentityCNN(nn.Sequential):
 
 @register_model("identity_cnn")
 def image_cnn(
-    *,
-    classes: int,
-    shape: Shape,
-    depth: int = 5,
-    kernel: int = 5,
-    channels: int = 128,
-    bias: bool = True,
+    *, classes: int, shape: Shape, depth: int = 5, kernel: int = 5, channels: int = 128, bias: bool = True
 ) -> IdentityCNN:
     """Network of the identity task: image in, image out, `depth` weight layers.
 

@@ -8,11 +8,9 @@ from torch import Tensor, nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import build
-from firstlight.models.onnx.network import load_onnx
+from firstlight.models.checkpoints import WeightsMismatch, load_weights
+from firstlight.models.kinds import called_by, model_from_code, unwrapped
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package
-from firstlight.models.user_code import called_by, model_from_code
-from firstlight.models.weights import WeightsMismatch, load_weights
-from firstlight.models.wrappers import unwrapped
 
 
 def load_model(
@@ -85,6 +83,8 @@ def _loaded(
             raise InvalidInput(
                 f"{checkpoint} holds a whole network with its weights. Leave out `architecture` and `factory`."
             )
+        from firstlight.models.onnx.network import load_onnx  # six files that nothing else needs
+
         return load_onnx(Path(checkpoint))
     if (architecture is None) == (factory is None):
         raise InvalidInput(

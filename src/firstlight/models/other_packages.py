@@ -1,6 +1,7 @@
 """Architectures of packages that are never required: timm, torchvision, transformers."""
 
 import importlib
+import importlib.metadata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +50,11 @@ def build_of_other_package(
         library = importlib.import_module(package.module)
     # a torchvision built for another torch raises RuntimeError while it is imported
     except (ImportError, RuntimeError, OSError) as error:
+        if (version := _misfit(error)) is not None:
+            raise InvalidInput(
+                f"{architecture} needs torchvision; {version} is installed, but was built for another torch than "
+                f"{torch.__version__}. Run: {_torchvision_command()}"
+            ) from error
         raise InvalidInput(
             f"{architecture} needs {package.module.partition('.')[0]}, which cannot be imported "
             f"({_first_line(error)}). {package.how()}"
@@ -91,8 +97,8 @@ def _transformers(
     return model
 
 
-def _torchvision_hint() -> str:
-    """Which torchvision fits the torch that is installed, and where to get it.
+def _torchvision_command() -> str:
+    """Command that installs the torchvision that fits the torch that is installed.
 
     PyPI's torchvision does not import beside a CPU build of torch, and installing it with its dependencies replaces
     that torch.
@@ -100,8 +106,8 @@ def _torchvision_hint() -> str:
     version, _, build = torch.__version__.partition("+")
     numbers = version.split(".")
     wanted = f"==0.{int(numbers[1]) + 15}.*" if numbers[0] == "2" and numbers[1].isdigit() else ""
-    index = f"the --index-url that torch ({build}) came from, see pytorch.org" if build else "no other option"
-    return f"`pip install --no-deps 'torchvision{wanted}'`, with {index}, fits the torch you have."
+    index = f" --index-url https://download.pytorch.org/whl/{build}" if build else ""
+    return f"pip install --no-deps --force-reinstall 'torchvision{wanted}'{index}"
 
 
 _PACKAGES = {
@@ -111,14 +117,27 @@ _PACKAGES = {
         _timm,
         lambda: (
             f"`pip install --no-deps timm` and `pip install huggingface_hub` keep the torch you have; "
-            f"timm needs torchvision too: {_torchvision_hint()}"
+            f"timm needs torchvision too: `{_torchvision_command()}`"
         ),
     ),
-    "torchvision": _Package("torchvision.models", _torchvision, _torchvision_hint),
+    "torchvision": _Package(
+        "torchvision.models", _torchvision, lambda: f"`{_torchvision_command()}` fits the torch you have."
+    ),
     "hf": _Package(
         "transformers", _transformers, lambda: "`pip install transformers` keeps the torch you have."
     ),
 }
+
+
+def _misfit(error: Exception) -> str | None:
+    """Version of a torchvision that is installed and cannot be imported beside this torch, if that is the error."""
+    words = str(error).lower()
+    if isinstance(error, ModuleNotFoundError) or not ("torchvision" in words or "undefined symbol" in words):
+        return None
+    try:
+        return importlib.metadata.version("torchvision")
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _first_line(error: Exception) -> str:

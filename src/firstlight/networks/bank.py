@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +17,9 @@ from firstlight._internal.files import seal_of, sha256_of
 from firstlight._internal.tensor_files import load_sealed
 from firstlight._internal.untrusted_files import guarded, read_json
 from firstlight.data.images import ImageData
-from firstlight.models.weights import fill
-from firstlight.networks.definitions import KINDS, Definition, definition
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.models.checkpoints import fill
+from firstlight.networks.definitions import KINDS, SCALING, TITLES, Definition, definition
 from firstlight.networks.history import unpacked
 
 CARD, WEIGHTS, RECORD = "card.json", "weights.safetensors", "record.safetensors"
@@ -75,6 +77,23 @@ class Network:
         return int(self.card["seed"])
 
     @property
+    def title(self) -> str:
+        """Name in words, for pages.
+
+        Examples
+        --------
+        >>> Network(name="resnet20-cifar10-0", folder=Path(), card={"seed": 0}).title
+        'ResNet-20 (seed 0)'
+        """
+        return f"{TITLES.get(self.definition.spec.name, self.definition.spec.name)} (seed {self.seed})"
+
+    @property
+    def scaling(self) -> dict[str, list[float]]:
+        """Mean and standard deviation of the pixels it expects, for :meth:`ImageData.scaled`."""
+        mean, std = SCALING[self.definition.data]
+        return {"mean": list(mean), "std": list(std)}
+
+    @property
     def moments(self) -> tuple[int, ...]:
         """Steps at which weights were kept; the last is the end of training."""
         return tuple(sorted(int(step) for step in self.card["accuracies"]))
@@ -122,6 +141,12 @@ class Network:
         """Whether each training image (columns) was classified correctly after each epoch (rows)."""
         return unpacked(self._record["correct"], int(self.card["data"]["n"]))
 
+    @property
+    def history(self) -> AccessibilityHistory:
+        """The same as a history of one network, for the measures of the learning order."""
+        bits = torch.from_numpy(np.packbits(self.correct.numpy(), axis=-1))
+        return AccessibilityHistory(bits=bits[None], n_examples=self.correct.shape[1])
+
     def training_data(self) -> ImageData:
         """Training images as the network sees them, with the labels it was trained on."""
         return self.definition.training_data(self.seed)
@@ -161,6 +186,12 @@ def load_network(name: str) -> Network:
     -------
     Network
         Model, initial model, moments of its training, card. Weights are read when first asked for.
+
+    Examples
+    --------
+    >>> network = load_network("resnet20-cifar10-0")  # doctest: +SKIP
+    >>> network.accuracy, network.moments[-1]  # doctest: +SKIP
+    >>> network.at(network.moments[0])  # the weights early in training  # doctest: +SKIP
     """
     name = name.removeprefix(PREFIX)
     for folder in bank_folders():
@@ -172,6 +203,26 @@ def load_network(name: str) -> Network:
         f"{name} has not been trained here. Train it with `firstlight networks train {name}`, or choose one that is "
         f"there: {there}."
     )
+
+
+def is_in_bank(reference: str | Path | None) -> bool:
+    """Whether a checkpoint is named as one of the bank instead of as a file."""
+    return str(reference).startswith(PREFIX)
+
+
+def network_at(reference: str) -> tuple[Network, nn.Module]:
+    """A network of the bank as commands name it, with its model at the end of training or at a kept moment.
+
+    Parameters
+    ----------
+    reference : str
+        ``networks:NAME``, or ``networks:NAME@STEP`` for one of its moments.
+    """
+    name, at, step = reference.removeprefix(PREFIX).partition("@")
+    network = load_network(name)
+    if at and not step.isdecimal():
+        raise InvalidInput(f"{PREFIX}{name}@STEP needs a number of steps after the @; got {step!r}.")
+    return network, network.at(int(step)) if at else network.model
 
 
 def read_card(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight._internal.seeds import generator_from
 from firstlight.data.catalogue import load
 from firstlight.data.images import ImageData
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.training.recipe import Recipe
 
 SCALING: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
@@ -18,6 +18,18 @@ SCALING: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "fashion_mnist": ((0.2860,), (0.3530,)),
 }
 """Mean and standard deviation of the pixels of each data set, by channel."""
+
+TITLES = {
+    "small": "Small CNN",
+    "resnet14": "ResNet-14",
+    "resnet20": "ResNet-20",
+    "vgg5": "VGG-5",
+    "vgg7": "VGG-7",
+    "cifar10": "CIFAR-10",
+    "mnist": "MNIST",
+    "fashion_mnist": "Fashion-MNIST",
+}
+"""How pages call architectures and data sets."""
 
 LICENCES = {
     "cifar10": "CIFAR-10 states no licence; its authors ask for a citation (Krizhevsky 2009).",

@@ -40,9 +40,10 @@ def rounded(state: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-def first_convolution(model: nn.Module) -> nn.Conv2d:
-    """The convolution that sees the pixels."""
-    return next(module for module in model.modules() if isinstance(module, nn.Conv2d))
+def first_convolution_name(model: nn.Module) -> str:
+    """Name of the weight of the convolution that sees the pixels."""
+    found = next(name for name, module in model.named_modules() if isinstance(module, nn.Conv2d))
+    return f"{found}.weight" if found else "weight"
 
 
 @torch.no_grad()
@@ -98,14 +99,16 @@ class TrainingRecord:
         self.moments: dict[int, dict[str, Tensor]] = {}
         self.film: dict[int, Tensor] = {}
         self.correct: list[Tensor] = []
+        self.weight = ""
         self.cpu_seconds, self._clock = 0.0, time.process_time()
 
     def __call__(self, step: int, model: nn.Module) -> None:
         """Keep what this step is due to leave."""
+        self.weight = self.weight or first_convolution_name(model)
         if step in self.moment_steps:
             self.moments[step] = rounded(model.state_dict())
         if step in self.film_steps:
-            self.film[step] = first_convolution(model).weight.detach().to(torch.float16).contiguous().clone()
+            self.film[step] = model.get_parameter(self.weight).detach().to(torch.float16).contiguous().clone()
         if step and step % self.per_epoch == 0:
             self.correct.append(packed(correct_images(model, self.images)))
         now = time.process_time()

@@ -17,7 +17,7 @@ from firstlight._internal.memory_layout import with_channels_last
 from firstlight._internal.tensor_files import save_sealed
 from firstlight._internal.version import __version__
 from firstlight.data.images import ImageData
-from firstlight.models.weights import fill
+from firstlight.models.checkpoints import fill
 from firstlight.networks.bank import (
     CARD,
     PREFIX,

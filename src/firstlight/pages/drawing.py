@@ -72,7 +72,7 @@ class Drawing:
 
     @property
     def csv(self) -> str:
-        """The table in full precision, as a `data:` address."""
+        """The table in full precision, as an address that holds it whole."""
         text = csv_text(self.figure.table).encode()
         return "data:text/csv;charset=utf-8;base64," + base64.b64encode(text).decode()
 

@@ -43,7 +43,8 @@ FORMULAS: dict[str, Formula] = {
     "energy": Formula(
         "Energy profile",
         r"e_i = \sqrt{\sum_{j} \langle A_j, p_i \rangle^2}",
-        "Aⱼ is the j-th filter of the first layer as a vector, pᵢ the i-th patch component.",
+        "Aⱼ is the j-th filter of the first layer as a vector, pᵢ the i-th patch component. The paper calls eᵢ an "
+        "energy; it is an amplitude, whose square is the energy.",
         FIRST_LAYER,
     ),
     "consistency": Formula(
@@ -54,7 +55,7 @@ FORMULAS: dict[str, Formula] = {
         FIRST_LAYER,
     ),
     "update energy": Formula(
-        "Energy of the update",
+        "Amplitude of the update",
         r"e_i(t) = \lVert (A(t) - A(0))\, p_i \rVert",
         "A(t) holds the filters after t steps, one in each row.",
         FIRST_LAYER,

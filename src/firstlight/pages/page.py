@@ -1,6 +1,7 @@
 """One self-contained HTML page: words, figures, formulas, the table behind each figure."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
@@ -68,13 +69,35 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Highlight:
+    """A finding for the first screen: a picture, a title, a sentence, and the section that says more.
+
+    Parameters
+    ----------
+    title, words : str
+        What is seen, and the sentence below it.
+    figures : tuple of Figure
+        Small pictures, one below the other.
+    section : str
+        Title of the section that it leads to.
+    """
+
+    title: str
+    words: str
+    figures: tuple[Figure, ...]
+    section: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
-    """A page opens with its answers and goes on section by section.
+    """A page opens with its highlights and answers and goes on section by section.
 
     Parameters
     ----------
     title, lead : str or tuple of str
         What it is about, in a sentence or two.
+    highlights : tuple of Highlight, default ()
+        Findings with pictures, side by side on the first screen.
     answers : tuple of Answer, default ()
         The main findings, each with its question.
     sections : tuple of Section
@@ -90,6 +113,7 @@ class Page:
     title: str
     lead: tuple[str, ...]
     sections: tuple[Section, ...]
+    highlights: tuple[Highlight, ...] = ()
     answers: tuple[Answer, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
@@ -114,6 +138,7 @@ def render(page: Page, *, static: bool = False) -> str:
     return render_with(
         "page.html",
         panels=list(page.panels()),
+        figures=[figure for highlight in page.highlights for figure in highlight.figures],
         static=static,
         page=page,
         anchors={section.title: f"s{index + 1}" for index, section in enumerate(page.sections)},
@@ -121,7 +146,13 @@ def render(page: Page, *, static: bool = False) -> str:
 
 
 def render_with(
-    template: str, *, panels: list[Panel], static: bool, folder: Path | None = None, **words: Any
+    template: str,
+    *,
+    panels: list[Panel],
+    static: bool,
+    figures: Sequence[Figure] = (),
+    folder: Path | None = None,
+    **words: Any,
 ) -> str:
     """Fill one of our templates, or one in `folder` that extends ours, with all that figures need."""
     import jinja2  # imported when a page is written: 100 ms
@@ -137,19 +168,45 @@ def render_with(
         undefined=jinja2.StrictUndefined,
     )
     drawings = {id(panel): Drawing.of(panel.figure, index, static) for index, panel in enumerate(panels)}
+    drawings |= {
+        id(figure): Drawing.of(figure, index, static) for index, figure in enumerate(figures, len(panels))
+    }
     return templates.get_template(template).render(
         version=__version__,
         static=static,
         style=_template("page.css"),
         script="" if static else _template("page.js"),
-        drawing_of=lambda panel: drawings[id(panel)],
+        drawing_of=lambda shown: drawings[id(shown)],
         formulas=formulas_of([name for panel in panels for name in panel.formulas]),
         **words,
     )
 
 
 def write_page(page: Page, path: str | Path, *, static: bool = False) -> Path:
-    """Write the page, whole or not at all."""
+    """Write a page as one HTML file that loads nothing from elsewhere, whole or not at all.
+
+    Parameters
+    ----------
+    page : Page
+        What a question wrote, such as :func:`firstlight.questions.inspect.page.inspection_page`, or your own.
+    path : str or Path
+        File to write.
+    static : bool, default False
+        Leave out all scripts; figures are then SVG.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> section = Section(title="Do they agree?", answer="In 31 of 32 filters.")
+    >>> page = Page(title="Two networks", lead=("Trained from different seeds.",), sections=(section,))
+    >>> write_page(page, f"{mkdtemp()}/two.html").name
+    'two.html'
+    """
     return write_html(render(page, static=static), Path(path))
 
 
@@ -162,3 +219,46 @@ def write_html(html: str, path: Path) -> Path:
 
 def _template(name: str) -> str:
     return resources.files("firstlight.pages").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+LEVEL = 0.05  # share of cases in which chance alone may pass for more
+
+
+def beyond_chance(count: int, *, n: int, p: float) -> bool:
+    """Whether `count` of `n` is more than chance gives in 95 % of cases, if each has probability `p`.
+
+    Looking at many layers, some always stand out: one number counts only together with all others.
+
+    Examples
+    --------
+    >>> beyond_chance(3, n=4, p=1 / 9), beyond_chance(19, n=186, p=1 / 9)
+    (True, False)
+    """
+    from scipy.stats import binom  # when a page is made: a second
+
+    return n > 0 and float(binom.sf(count - 1, n, p)) <= LEVEL
+
+
+def chance_of_ignoring_flat(shape: tuple[int, ...], *, share: float) -> float:
+    """Probability that a random pattern has less than `share` of its norm along constant channels.
+
+    The squared share of a random direction in d dimensions along c of them follows a beta distribution.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Channels, height and width of the pattern.
+    share : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> [round(chance_of_ignoring_flat(shape, share=0.1), 2) for shape in ((1, 3, 3), (3, 11, 11))]
+    [0.22, 0.69]
+    """
+    from scipy.stats import beta
+
+    channels, size = shape[0], math.prod(shape)
+    if size == channels:  # nothing but constant patterns
+        return 0.0
+    return float(beta.cdf(share**2, channels / 2, (size - channels) / 2))

@@ -12,13 +12,4 @@ if TYPE_CHECKING:
     from firstlight.theory import linear_cnn as first_layer
     from firstlight.theory import one_convolution as identity
 
-__all__ = [
-    "deep_linear",
-    "first_layer",
-    "identity",
-    "least_squares",
-    "linearized",
-    "two_layer_relu",
-]
-
 lazy_exports(__name__)

@@ -136,13 +136,7 @@ def random_label_moments(
 
 
 def expected_squared_profile(
-    spectral: Spectrum,
-    y: Float[Tensor, " n"],
-    *,
-    rate: float,
-    steps: float,
-    sigma: float,
-    width: int,
+    spectral: Spectrum, y: Float[Tensor, " n"], *, rate: float, steps: float, sigma: float, width: int
 ) -> Float[Tensor, " d"]:
     r"""Expected :math:`e_i^2/M` over initial filters with independent entries of variance sigma squared.
 

@@ -43,12 +43,7 @@ def implicit_regulariser(spectrum: Float[Tensor, " m"], n: int, ridge: float) ->
 
 
 def ridge_risk(
-    spectrum: Float[Tensor, " m"],
-    energies: Float[Tensor, " _m"],
-    n: int,
-    *,
-    ridge: float,
-    noise: float = 0.0,
+    spectrum: Float[Tensor, " m"], energies: Float[Tensor, " _m"], n: int, *, ridge: float, noise: float = 0.0
 ) -> float:
     r"""Expected squared error on new examples after ridge regression on n.
 

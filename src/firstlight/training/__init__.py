@@ -11,22 +11,4 @@ if TYPE_CHECKING:
     from firstlight.training.recipe import Recipe
     from firstlight.training.together import train_together
 
-__all__ = [
-    "History",
-    "Observer",
-    "Recipe",
-    "Recorder",
-    "Snapshots",
-    "Trained",
-    "accuracy",
-    "geometric_steps",
-    "predictions",
-    "targets_of",
-    "train",
-    "train_ensemble",
-    "train_on",
-    "train_once",
-    "train_together",
-]
-
 lazy_exports(__name__)

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -31,8 +32,8 @@ from firstlight._internal.processes import postponed_interrupts
 from firstlight._internal.progress import progress
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from, global_seed
+from firstlight._internal.shapes import Images
 from firstlight.data.images import ImageData
-from firstlight.training.augmentation import augmented
 from firstlight.training.checkpoint import (
     load_checkpoint,
     optimiser_state,
@@ -41,6 +42,40 @@ from firstlight.training.checkpoint import (
 )
 from firstlight.training.observers import Observer, Recorder
 from firstlight.training.recipe import Recipe
+
+
+def augmented(images: Images, *, flips: bool, shifts: int, seed: int, step: int) -> Images:
+    """Mirror images at random, and move the whole batch by one random displacement.
+
+    Parameters
+    ----------
+    images : Tensor of shape (n, c, h, w)
+        A batch.
+    flips : bool
+        Whether each image is mirrored left to right with probability one half.
+    shifts : int
+        Largest displacement in pixels along each axis; what enters at a border is the image reflected there. One
+        displacement serves the whole batch: a draw for each image costs as much time as a small convolution, and
+        batches of the next epoch meet other displacements anyway.
+    seed, step : int
+        The same seed and step give the same views, so that a training that was interrupted goes on as it would have.
+    """
+    if shifts and shifts >= min(images.shape[2:]):
+        raise InvalidInput(
+            f"`shifts` must be shorter than the sides of the images; got shifts={shifts} for "
+            f"{tuple(images.shape)}."
+        )
+    generator = generator_from("augmentation", seed, step)
+    if flips:
+        mirrored = torch.rand(len(images), generator=generator) < 0.5
+        images = torch.where(mirrored.to(images.device).reshape(-1, 1, 1, 1), images.flip(3), images)
+    if shifts:
+        down, right = torch.randint(0, 2 * shifts + 1, (2,), generator=generator).tolist()
+        height, width = images.shape[2:]
+        padded: Tensor = F.pad(images, (shifts,) * 4, mode="reflect")
+        images = padded[:, :, down : down + height, right : right + width]
+    return images
+
 
 CHECKPOINT_SECONDS = 20.0
 
@@ -139,6 +174,8 @@ def train(
                     and (saved := load_checkpoint(checkpoint, identity=state.identity)) is not None
                 ):
                     state.restore(saved)
+                    if show is not False:
+                        print(f"{label}: going on from {state.place}.", file=sys.stderr)
                 else:
                     state.observe()
                 every = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
@@ -207,6 +244,14 @@ class _State:
     @property
     def finished(self) -> bool:
         return self.stopped_early or self.step >= self.end
+
+    @property
+    def place(self) -> str:
+        """Where the training stands, in words."""
+        epochs = -(-self.total // self.per_epoch)
+        if epochs == 1:
+            return f"step {self.step:,} of {self.total:,}"
+        return f"epoch {self.step // self.per_epoch + 1} of {epochs}"
 
     def take_step(self) -> None:
         inputs, targets = self.batch()

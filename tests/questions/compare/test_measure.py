@@ -49,8 +49,14 @@ def test_every_number_is_that_of_the_model_alone(photos):
     assert [layer.change.distance for layer in last.layers] == pytest.approx(
         [c.distance for c in alone.changes]
     )
-    assert torch.equal(last.profile.energy, alone.profile.energy)
+    assert torch.equal(last.profile.amplitude, alone.profile.amplitude)
     assert last.accuracy == alone.accuracy
+
+
+def test_what_was_not_asked_for_is_not_on_the_page(photos):
+    series = {"first": network(), "second": moved(network())}
+    page = comparison_page(compare(series, photos, n_images=4, with_regime=False))
+    assert "Was training lazy?" not in [answer.question for answer in page.answers]
 
 
 def test_the_centred_correlation_equals_its_definition(photos):

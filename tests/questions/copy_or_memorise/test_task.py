@@ -9,7 +9,7 @@ from torch import nn
 from firstlight._internal.errors import Diverged, InvalidInput
 from firstlight._internal.store import Store
 from firstlight._internal.store.encoding import decode, encode
-from firstlight.questions.copy_or_memorise.measure import identity_bias
+from firstlight.questions.copy_or_memorise.measure import copy_or_memorise
 from firstlight.questions.copy_or_memorise.task import (
     IdentityTask,
     initial_findings,
@@ -77,7 +77,7 @@ def test_weights_that_blow_up_at_the_very_last_step_count_as_diverged():
     last = dataclasses.replace(SMALL, optimiser="sgd", lr=1e38, momentum=0.9, steps=1, stop_below=None)
     run = run_identity_task(last)
     assert run.findings is None or all(v.isfinite().all() for v in run.findings.weights.values())
-    found = identity_bias(
+    found = copy_or_memorise(
         lambda seed: nn.Conv2d(1, 1, 3, padding=1),
         1e3 * image(),
         recipe=Recipe(lr=3e38, loss="mse", batch_size=None, steps=1),
@@ -157,7 +157,9 @@ def image(side=6):
 
 def test_a_convolution_copies_and_a_bottleneck_memorises():
     quick = Recipe(optimiser="adam", lr=0.02, loss="mse", batch_size=None, steps=800, stop_below=1e-5)
-    copying = identity_bias(lambda seed: nn.Conv2d(1, 1, 3, padding=1), image(), recipe=quick, seeds=(0, 1))
+    copying = copy_or_memorise(
+        lambda seed: nn.Conv2d(1, 1, 3, padding=1), image(), recipe=quick, seeds=(0, 1)
+    )
     assert copying.word == "identity"
     assert copying.agreement == 1
     assert "copies" in copying.answer
@@ -167,20 +169,20 @@ def test_a_convolution_copies_and_a_bottleneck_memorises():
             nn.Flatten(), nn.Linear(36, 1), nn.ReLU(), nn.Linear(1, 36), nn.Unflatten(1, (1, 6, 6))
         )
 
-    memorising = identity_bias(autoencoder, image(), recipe=quick, seeds=(0, 1, 2))
+    memorising = copy_or_memorise(autoencoder, image(), recipe=quick, seeds=(0, 1, 2))
     assert memorising.word == "constant"
     assert "memorises" in memorising.answer
 
 
 def test_bias_of_a_network_that_diverges_or_returns_another_shape_is_said():
     wild = Recipe(lr=1e8, loss="mse", batch_size=None, steps=50)
-    lost = identity_bias(lambda seed: nn.Conv2d(1, 1, 3, padding=1), image(), recipe=wild, seeds=(0,))
+    lost = copy_or_memorise(lambda seed: nn.Conv2d(1, 1, 3, padding=1), image(), recipe=wild, seeds=(0,))
     assert lost.word == "diverged"
     assert "was not trained" in lost.answer
     with pytest.raises(InvalidInput, match="of the shape it gets"):
-        identity_bias(lambda seed: nn.Conv2d(1, 2, 3, padding=1), image(), seeds=(0,))
+        copy_or_memorise(lambda seed: nn.Conv2d(1, 2, 3, padding=1), image(), seeds=(0,))
     with pytest.raises(InvalidInput, match="loss 'mse'"):
-        identity_bias(lambda seed: nn.Identity(), image(), recipe=Recipe(steps=1))
+        copy_or_memorise(lambda seed: nn.Identity(), image(), recipe=Recipe(steps=1))
 
 
 def test_unknown_families_are_refused():

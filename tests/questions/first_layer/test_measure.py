@@ -37,7 +37,7 @@ def test_a_profile_made_by_the_theory_is_explained_by_it(photos):
     found = explain_profile(model, photos)
     assert found.bias_share + found.label_share > 0.999
     assert found.label_time == pytest.approx(300.0, rel=0.1)
-    assert found.residual.abs().max() < 0.05 * found.profile.energy.max()
+    assert found.residual.abs().max() < 0.05 * found.profile.amplitude.max()
 
 
 def test_labels_that_do_not_matter_add_nothing(photos):
@@ -61,5 +61,5 @@ def test_curves_are_in_the_units_of_the_profile(photos):
     model = models.build("small", seed=0)
     found = explain_profile(model, photos)
     expected = energy_profile(model[0].weight.detach().flatten(1).double(), found.profile.pca.basis)
-    assert torch.allclose(found.profile.energy, expected)
+    assert torch.allclose(found.profile.amplitude, expected)
     assert torch.allclose(found.label_curve + found.residual, expected)

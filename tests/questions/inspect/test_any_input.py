@@ -36,7 +36,7 @@ def model():
 
 
 FUNCTIONS = {
-    "profile": lambda model, data: firstlight.profile(model, data).energy,
+    "profile": lambda model, data: firstlight.profile(model, data).amplitude,
     "patch_gradients": lambda model, data: firstlight.patch_gradients(model, data)["conv1"].agop,
     "ansatz": lambda model, data: firstlight.ansatz(model, data, initial=model).rows[0].pearson,
     "ntk_gram": lambda model, data: firstlight.ntk_gram(model, data),

@@ -97,7 +97,7 @@ def test_autocast_inside_forward_is_measured_in_float32_and_the_page_says_so(pai
     # the initial model switches too, and the whole one stands beside it
     assert [row.pearson for row in casts.ansatz.rows] == [row.pearson for row in whole.ansatz.rows]
     assert casts.regime.score == whole.regime.score
-    assert torch.equal(casts.profile.energy, whole.profile.energy)
+    assert torch.equal(casts.profile.amplitude, whole.profile.amplitude)
     assert any("switches to float16 by autocast" in sentence for sentence in inspection_page(casts).lead)
     assert pair[0](IMAGES).dtype == torch.float16, "the model itself still switches"
     assert not pair[0]._forward_hooks
@@ -111,7 +111,7 @@ def test_a_comparison_a_profile_and_a_regime_are_in_float32_too(pair):
         layer.ansatz for layer in compared.models[1].layers
     ]
     assert any(line.startswith("casts: its forward pass") for line in comparison_page(compared).lead)
-    assert torch.equal(firstlight.profile(casts, DATA).energy, firstlight.profile(whole, DATA).energy)
+    assert torch.equal(firstlight.profile(casts, DATA).amplitude, firstlight.profile(whole, DATA).amplitude)
     initial = Plain()
     assert firstlight.regime(casts, DATA, initial=initial, n_fit=0, show=False).score == (
         firstlight.regime(whole, DATA, initial=initial, n_fit=0, show=False).score
@@ -138,7 +138,7 @@ def test_what_is_cast_by_hand_inside_autocast_goes_on_in_float32(pair):
     model = CastsByHand()
     model.load_state_dict(pair[1].state_dict())
     pixels = IMAGES.half().float()  # the cast itself rounds them
-    by_hand, whole = (firstlight.profile(one, pixels).energy for one in (model, pair[1]))
+    by_hand, whole = (firstlight.profile(one, pixels).amplitude for one in (model, pair[1]))
     assert torch.equal(by_hand, whole)
     outputs = firstlight.inspect(model, pixels, show=False), firstlight.inspect(pair[1], pixels, show=False)
     assert [row.pearson for row in outputs[0].ansatz.rows] == [row.pearson for row in outputs[1].ansatz.rows]

@@ -125,7 +125,7 @@ def not_a_number(folder):
         (None, ("--arch", "torchvision:resnet18"), "needs torchvision"),
         (None, ("--import", "a:b", "--arch", "lenet"), "give either --arch, the name of one, or --import"),
         (None, ("--arch", "lenet", "--bgr", "--size", 8), "--size, --crop, --channels and --skip-broken say"),
-        (None, ("--arch", "lenet", "--n", 0), "--n must lie in 1"),
+        (None, ("--arch", "lenet", "--n", 0), "--n must be at least 1"),
     ],
 )
 def test_bad_input_gives_one_line_and_exit_code_2(make, more, words, weights, tmp_path, monkeypatch, capsys):

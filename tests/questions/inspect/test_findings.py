@@ -115,12 +115,19 @@ def test_a_layer_without_initial_correlation_counts_as_measured(photos):
     assert len(inspection.changes) == len(inspection.layers) - 1
 
 
+def test_the_help_lists_every_finding():
+    for name in NAMES:
+        assert name in command.__doc__.partition("Findings:")[2]
+
+
 @pytest.mark.parametrize(("condition", "code"), [("dead>0", 1), ("dead<0", None)])
 def test_the_command_prints_json_and_ends_with_one(tmp_path, monkeypatch, capsys, condition, code):
     from safetensors.torch import save_file
 
     monkeypatch.chdir(tmp_path)
-    model = models.build("small", classes=8, width=0.2, seed=0)
+    model = models.build(
+        "small", classes=5, width=0.2, seed=0
+    )  # of untrained weights for 8 classes, nothing is said
     model.get_parameter("0.weight").data[1] = 0
     save_file(model.state_dict(), "weights.safetensors")
     arguments = {"arch": "small", "option": ["width=0.2"], "data": "photos", "n": 8, "fast": True}

@@ -130,7 +130,7 @@ def test_components_of_a_grouped_first_layer_are_drawn_over_all_channels():
     model = nn.Sequential(nn.Conv2d(4, 4, 3, groups=2), nn.Flatten(), nn.Linear(4 * 36, 2))
     inspection = firstlight.inspect(model, torch.randn(8, 4, 8, 8), show=False)
     figure = inspection_page(inspection).sections[0].panels[1].figure
-    assert figure.sprite.n == len(inspection.profile.energy) == 36
+    assert figure.sprite.n == len(inspection.profile.amplitude) == 36
 
 
 def test_the_page_tells_what_later_papers_add_and_what_is_missing(photos):

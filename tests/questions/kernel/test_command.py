@@ -17,7 +17,7 @@ def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys)
     page, machine = tmp_path / "rfm.html", tmp_path / "machine"
     rfm(n=40, n_test=16, depth=1, rounds=1, agop_images=8, network=False, save=machine, output=page)
     said = capsys.readouterr()
-    assert "Test accuracy" in said.out
+    assert "Accuracy on " in said.out
     for labels in ("true", "shuffled"):
         assert f"{labels} labels, round 0: validation error" in said.err
     assert "shuffled" in page.read_text()
@@ -25,6 +25,12 @@ def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys)
     answer = json.loads(capsys.readouterr().out)
     assert len(answer["predictions"]) == 16
     assert sorted(p.name for p in machine.iterdir()) == ["machine.json", "machine.safetensors"]
+
+
+def test_too_few_images_are_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("firstlight.data.catalogue.load_splits", None)  # nothing is loaded
+    with pytest.raises(InvalidInput, match="`n` must be at least 20: a fifth of the images chooses"):
+        rfm(n=3, output=tmp_path / "rfm.html")
 
 
 @pytest.mark.parametrize("kind", [ConvRFMClassifier, DeepConvRFMClassifier])

@@ -10,7 +10,9 @@ from torch import nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
+from firstlight.maths.correlation import share_interval
 from firstlight.measures.learning_order import AccessibilityRecorder
+from firstlight.questions.labels import networks
 from firstlight.questions.labels.measure import _most_wrong, _planted, check_labels
 from firstlight.questions.labels.networks import (
     LabelNetworks,
@@ -20,7 +22,6 @@ from firstlight.questions.labels.networks import (
     plan_networks,
 )
 from firstlight.questions.labels.record import check_record
-from firstlight.questions.labels.result import share_interval
 from reference import learning_order as reference
 
 SWAPPED = (3, 40, 77, 110)
@@ -187,8 +188,20 @@ def test_a_budget_limits_the_epochs_or_says_what_is_needed():
     free, _ = plan_networks(data, None, budget=None, **options)
     assert isinstance(free, LabelNetworks)
     assert plan_networks(data, None, budget=1e6, **options)[0].epochs == free.epochs
-    with pytest.raises(InvalidInput, match=r"`budget` must allow 3 epochs"):
+    with pytest.raises(InvalidInput, match=r"`budget` must allow 3 epochs.* Give more time, smaller images"):
         plan_networks(data, None, budget=1e-6, **options)
+
+
+def test_a_budget_that_is_short_says_how_many_images_fit(monkeypatch):
+    data = stripes()
+    monkeypatch.setattr(networks, "_seconds_an_image", lambda *_: 1.0)
+    monkeypatch.setattr(networks, "default_jobs", lambda: 4)
+    whole = 3 * 0.7 * len(data)  # seconds of three epochs
+    with pytest.raises(InvalidInput, match=rf"--n {int(0.45 * len(data))} fits: so many images"):
+        plan_networks(data, None, budget=whole / 2, epochs=None, n_networks=4, seed=0)
+    plan_networks(
+        data.sample(int(0.45 * len(data)), seed=0), None, budget=whole / 2, epochs=None, n_networks=4, seed=0
+    )
 
 
 @pytest.mark.parametrize(

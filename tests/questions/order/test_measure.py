@@ -6,13 +6,13 @@ from firstlight import data
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
 from firstlight.maths import ranks
+from firstlight.maths.correlation import roc_area
 from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
 from firstlight.models import ModelSpec
 from firstlight.pages.page import Page, render
 from firstlight.questions.order.measure import (
     label_suspicion,
-    order_report,
-    separation,
+    learning_order,
 )
 from firstlight.questions.order.page import order_sections
 from firstlight.questions.order.tour_part import run_order_tour
@@ -42,10 +42,10 @@ def trained():
 
 def test_planted_label_errors_are_found(trained):
     data, flipped, history = trained
-    report = order_report(history, data, n_shown=6)
-    assert separation(report.suspicion, flipped) > 0.95
+    report = learning_order(history, data, n_shown=6)
+    assert roc_area(report.suspicion, flipped) > 0.95
     assert int(flipped[report.suspects.index].sum()) >= 5
-    assert separation(-report.scores, flipped) > 0.9
+    assert roc_area(-report.scores, flipped) > 0.9
 
 
 def test_suspicion_is_ranked_lateness_and_ranked_neighbours_by_angle(trained):
@@ -68,7 +68,7 @@ def test_suspicion_is_ranked_lateness_and_ranked_neighbours_by_angle(trained):
 
 def test_earliest_and_latest_are_the_ends_of_the_order(trained):
     data, _, history = trained
-    report = order_report(history, data, n_shown=5)
+    report = learning_order(history, data, n_shown=5)
     assert report.scores[report.earliest.index].min() >= report.scores.sort(descending=True).values[4]
     assert report.scores[report.latest.index].max() <= report.scores.sort().values[4]
     assert report.earliest.images.shape == (5, 1, 2, 2)
@@ -78,7 +78,7 @@ def test_earliest_and_latest_are_the_ends_of_the_order(trained):
 
 def test_cheap_scores_predict_the_order_better_than_the_control(trained):
     data, _, history = trained
-    report = order_report(history, data)
+    report = learning_order(history, data)
     control = report.correlations["contrast (control)"]
     assert report.correlations["discriminability in pixels"].pointwise.value > 0.8
     assert abs(control.pointwise.value) < 0.4
@@ -89,23 +89,23 @@ def test_cheap_scores_predict_the_order_better_than_the_control(trained):
 
 def test_one_network_gives_a_report_without_constancy(trained):
     data, _, history = trained
-    assert order_report(history.networks([0]), data).constancy is None
-    assert order_report([history.networks([0]), history.networks([1])], data).constancy is not None
+    assert learning_order(history.networks([0]), data).constancy is None
+    assert learning_order([history.networks([0]), history.networks([1])], data).constancy is not None
 
 
 def test_a_report_takes_any_labelled_images_in_their_order(trained):
     data, _, history = trained
-    expected = order_report(history, data, n_shown=6)
+    expected = learning_order(history, data, n_shown=6)
     held = TensorDataset(data.x, data.y)
     rows = [{"image": x, "label": int(y)} for x, y in zip(data.x, data.y, strict=True)]
     for form in (held, DataLoader(held, batch_size=7), (data.x.numpy(), data.y.numpy()), rows):
-        report = order_report(history, form, n_shown=6)
+        report = learning_order(history, form, n_shown=6)
         assert torch.equal(report.suspects.index, expected.suspects.index)
         assert torch.equal(report.suspicion, expected.suspicion)
     with pytest.raises(InvalidInput, match="must have labels"):
-        order_report(history, data.x)
+        learning_order(history, data.x)
     with pytest.raises(InvalidInput, match="this DataLoader shuffles"):
-        order_report(history, DataLoader(held, shuffle=True))
+        learning_order(history, DataLoader(held, shuffle=True))
 
 
 def test_a_history_of_other_examples_is_refused(trained):
@@ -114,7 +114,7 @@ def test_a_history_of_other_examples_is_refused(trained):
     recorder.batch(torch.zeros(3, 2), torch.arange(3))
     recorder.end_epoch()
     with pytest.raises(InvalidInput, match="follow the 120"):
-        order_report(recorder.history(), data)
+        learning_order(recorder.history(), data)
 
 
 def test_separation_is_the_chance_of_telling_a_pair_apart():
@@ -122,9 +122,9 @@ def test_separation_is_the_chance_of_telling_a_pair_apart():
     scores = torch.randint(5, (40,), generator=generator).double()
     wrong = torch.rand(40, generator=generator) < 0.3
     pairs = [(float(a > b) + 0.5 * float(a == b)) for a in scores[wrong] for b in scores[~wrong]]
-    assert separation(scores, wrong) == pytest.approx(sum(pairs) / len(pairs))
+    assert roc_area(scores, wrong) == pytest.approx(sum(pairs) / len(pairs))
     with pytest.raises(InvalidInput, match="mark some"):
-        separation(scores, torch.zeros(40, dtype=torch.bool))
+        roc_area(scores, torch.zeros(40, dtype=torch.bool))
 
 
 def test_the_order_tour_keeps_its_budget_and_becomes_a_page():

@@ -1,6 +1,7 @@
 """The regime is 0 without training, small for lazy training, and large where features change."""
 
 import copy
+import dataclasses
 import math
 
 import pytest
@@ -34,7 +35,8 @@ def trained(photos, *, lr, epochs, width=1):
 
 def test_a_network_that_was_not_trained_is_exactly_lazy(photos):
     found = regime(network(), photos, initial=network(), n_kernel=12, n_fit=10, show=False)
-    assert (found.score, found.null, found.movement) == (0.0, 0.0, 0.0)
+    assert (found.score, found.movement) == (0.0, 0.0)
+    assert found.null == pytest.approx(0, abs=1e-12)
     assert found.kind == "lazy"
     assert found.expansion_accuracy == found.accuracy
     assert found.unrelated.distance > 0
@@ -56,13 +58,38 @@ def test_small_steps_of_a_wide_network_are_lazy_and_long_training_of_a_narrow_on
     )
     assert lazy.kind == "lazy"
     assert learned.kind == "feature learning"
-    assert learned.score > learned.null
+    assert learned.score > learned.null_range.high > learned.null
+    assert len({step.score for step in learned.random_steps}) == 8
     assert learned.movement > lazy.movement
     assert {change.name for change in learned.changes} == {"conv1", "conv2", "fc1", "fc2", "fc3"}
-    assert "random step of the same length" in learned.sentence()
+    assert "random steps of the same length" in learned.sentence()
     figure = regime_figure(learned)
     assert "score" in str(figure.table)
     assert math.isnan(learned.linear_accuracy)
+
+
+def test_a_random_step_is_not_called_feature_learning(photos):
+    """A score of .57 was a verdict beside the .55 of a random step of the same length."""
+    before, model = network(), network()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn(p.shape, generator=generator) * 3 * p.norm() / p.numel() ** 0.5)
+    found = regime(model, photos, initial=before, n_kernel=12, n_fit=0, with_ansatz=False, show=False)
+    assert found.score > 0.5
+    assert found.null_range.low < found.score < found.null_range.high
+    assert found.kind == "cannot tell"
+    assert found.sentence().startswith("Whether training was lazy cannot be told")
+    assert found.is_saturated == ("saturated" in found.sentence())
+
+
+def test_a_share_that_is_all_there_can_be_for_both_is_said_to_be_saturated(photos):
+    found = regime(network(), photos, initial=network(), n_kernel=4, n_fit=0, with_ansatz=False, show=False)
+    assert not found.is_saturated
+    whole = [dataclasses.replace(step, remainder=1.0) for step in (found.training, *found.random_steps)]
+    both = dataclasses.replace(found, training=whole[0], random_steps=tuple(whole[1:]))
+    assert both.is_saturated
+    assert "saturated: the random steps reach 100% too" in both.sentence()
 
 
 def test_a_linear_network_is_lazy_however_far_it_moves(photos):
@@ -103,7 +130,7 @@ def test_the_page_of_a_model_shows_the_regime_where_the_start_is_known(photos):
     assert known.regime is not None
     page = render(inspection_page(known))
     assert "Was training lazy?" in page
-    assert "random step of the same length" in page
+    assert "random steps of the same length" in page
     unknown = inspect(model, photos, n_images=12, show=False)
     assert unknown.regime is None
     assert "needs the weights before training" in render(inspection_page(unknown))

@@ -98,7 +98,7 @@ def _result_type(name: str) -> type[Result]:
     """The class of results with this name; a module is imported only if it is ours and defines such a class."""
     name = name.rpartition(":")[2]  # before 0.2.0 the module stood before a colon
     if name not in (known := Result.kinds()) and name.isidentifier():
-        root = Path(__file__).parents[1]
+        root = Path(__file__).parents[2]  # the package
         for path in root.rglob("*.py"):
             if f"\nclass {name}(" in path.read_text(encoding="utf-8"):
                 importlib.import_module(".".join((root.name, *path.relative_to(root).with_suffix("").parts)))

@@ -137,10 +137,7 @@ class Store:
                 with _new_account():
                     result = compute(scratch)
                 self.write(
-                    spec,
-                    result,
-                    wall_seconds=time.perf_counter() - wall,
-                    cpu_seconds=cpu_seconds() - cpu,
+                    spec, result, wall_seconds=time.perf_counter() - wall, cpu_seconds=cpu_seconds() - cpu
                 )
             shutil.rmtree(scratch, ignore_errors=True)
             lock.unlink(missing_ok=True)  # who waits for it notices, and takes a new one

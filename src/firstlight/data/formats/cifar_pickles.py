@@ -15,9 +15,9 @@ import numpy as np
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.untrusted_files import FAILURES, read_bytes, reason_of
+from firstlight.data.cache import Splits, stored_images
 from firstlight.data.entries import Reader
-from firstlight.data.formats.finding import found_file
-from firstlight.data.stored import Splits, stored_images
+from firstlight.data.formats.folder import found_file
 
 
 class _Dtype:

@@ -9,9 +9,9 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
+from firstlight.data.cache import Splits, StoredImages, stored_images
 from firstlight.data.formats.pictures import AS_THEY_ARE, SUFFIXES, Decoding, any_colour, pictures
 from firstlight.data.images import members_of
-from firstlight.data.stored import Splits, StoredImages, stored_images
 
 _NAMES = {"train": ("train", "training"), "test": ("test", "testing", "val", "valid", "validation")}
 
@@ -166,3 +166,14 @@ def _class_folders(folder: Path) -> list[Path]:
 
 def _images(folder: Path) -> list[Path]:
     return sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES and not p.name.startswith("."))
+
+
+def found_file(folder: Path, *names: str) -> Path | None:
+    """First of `names` that lies in `folder`, else anywhere below it; None if there is none."""
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    for name in names:
+        if matches := sorted(path for path in folder.rglob(name) if path.is_file()):
+            return matches[0]
+    return None

@@ -8,9 +8,9 @@ import numpy as np
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.untrusted_files import gunzipped, read_bytes
+from firstlight.data.cache import Splits, stored_images
 from firstlight.data.entries import Reader
-from firstlight.data.formats.finding import found_file
-from firstlight.data.stored import Splits, stored_images
+from firstlight.data.formats.folder import found_file
 
 _BYTES = 8  # the idx code for unsigned bytes, the only type image sets use
 

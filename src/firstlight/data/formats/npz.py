@@ -6,7 +6,7 @@ import numpy as np
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.untrusted_files import FAILURES, demand_regular, demand_room_for_zip, reason_of
-from firstlight.data.stored import Splits, StoredImages, stored_images
+from firstlight.data.cache import Splits, StoredImages, stored_images
 
 _CHANNELS = (1, 3)
 

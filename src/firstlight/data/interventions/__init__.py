@@ -27,20 +27,4 @@ if TYPE_CHECKING:
         ZCAWhitening,
     )
 
-__all__ = [
-    "MNIST_NORMALISATION",
-    "POOLING_STUDY_NORMALISATION",
-    "Amplification",
-    "ChannelNormalisation",
-    "ComponentProjection",
-    "PatchProjectionLabels",
-    "SeparatorLabels",
-    "ZCAWhitening",
-    "noise_frame",
-    "random_labels",
-    "random_shifts",
-    "shifted",
-    "shuffled_labels",
-]
-
 lazy_exports(__name__)

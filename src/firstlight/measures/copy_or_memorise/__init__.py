@@ -22,31 +22,6 @@ if TYPE_CHECKING:
         layer_images,
         size_response,
     )
-    from firstlight.measures.layers.layer_probe import (
-        LayerProbe,
-        averaging_votes,
-        class_sums,
-        layer_probe,
-    )
-
-__all__ = [
-    "EdgeScore",
-    "IdentityScore",
-    "LayerImages",
-    "LayerProbe",
-    "Response",
-    "SizeResponse",
-    "averaging_votes",
-    "behaviour",
-    "class_sums",
-    "edge_score",
-    "identity_score",
-    "image_outputs",
-    "layer_images",
-    "layer_probe",
-    "response",
-    "similarities",
-    "size_response",
-]
+    from firstlight.measures.layers.layer_probe import LayerProbe, averaging_votes, class_sums, layer_probe
 
 lazy_exports(__name__)

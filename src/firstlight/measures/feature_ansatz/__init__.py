@@ -10,16 +10,12 @@ if TYPE_CHECKING:
         AnsatzRow,
         ansatz,
         ansatz_from,
+        feature_matrix,
     )
     from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
     from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
-    from firstlight.measures.feature_ansatz.feature_matrix import (
-        feature_matrix,
-    )
-    from firstlight.measures.feature_ansatz.filter_faults import (
-        FilterFaults,
-        filter_faults,
-    )
+    from firstlight.measures.feature_ansatz.filter_activity import filter_activity
+    from firstlight.measures.feature_ansatz.filter_faults import FilterFaults, filter_faults
     from firstlight.measures.feature_ansatz.layer_maps import (
         Eigenvectors,
         LayerMaps,
@@ -33,26 +29,5 @@ if TYPE_CHECKING:
         patch_gradients,
     )
     from firstlight.measures.feature_ansatz.stationarity import stationarity
-
-__all__ = [
-    "Ansatz",
-    "AnsatzRow",
-    "Eigenvectors",
-    "FilterFaults",
-    "LayerGradients",
-    "LayerMaps",
-    "PatchGradients",
-    "ansatz",
-    "ansatz_exponent",
-    "ansatz_from",
-    "centred_ansatz",
-    "feature_matrix",
-    "filter_faults",
-    "layer_maps",
-    "patch_gradients",
-    "patch_operator_map",
-    "stationarity",
-    "top_eigenvectors",
-]
 
 lazy_exports(__name__)

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._internal.autograd.layers import CONVOLUTIONS, Layer, grouped_filters
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
@@ -148,6 +149,15 @@ def ansatz(
     References
     ----------
     .. [1] CNFA, section 2.1. The paper shows no null, and names its pairs only in the text.
+
+    Examples
+    --------
+    >>> from firstlight import build, load
+    >>> rows = ansatz(build("small", classes=8, width=0.25), load("photos", n=8), draws=2).rows
+    >>> rows[0].layer, rows[0].pearson > 0.5  # high before any training: look at the null
+    ('0', True)
+    >>> rows[0].null_pearson.shape
+    torch.Size([2])
     """
     data = image_batches(data)
     if not isinstance(data, ImageData | Tensor) and initial is not None:
@@ -310,3 +320,39 @@ def _number(row: AnsatzRow, what: str) -> float:
     if what in ("null_pearson", "null_cosine"):
         return float(getattr(row, what).mean())
     return float(getattr(row, what))
+
+
+def feature_matrix(layer: Layer) -> Float[Tensor, "d d"] | Float[Tensor, "g d d"]:
+    r"""The feature matrix :math:`W^\top W` of a convolution or linear layer.
+
+    Its square root measures a patch as the layer does: :math:`\|M^{1/2} x[p]\|` is the norm of the
+    layer's outputs at that position, biases apart. Unchanged when an orthogonal matrix mixes the
+    filters.
+
+    Returns
+    -------
+    Tensor of shape (d, d) or Tensor of shape (g, d, d)
+        In float64; with groups one matrix each, over the group's share of the channels. Cost O(k d²).
+
+    References
+    ----------
+    .. [1] CNFA, section 2. We do not divide by the number of filters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> layer = nn.Conv2d(1, 2, 1, bias=False)
+    >>> layer.weight.data = torch.tensor([3.0, 4.0]).reshape(2, 1, 1, 1)
+    >>> feature_matrix(layer)
+    tensor([[25.]], dtype=torch.float64)
+    """
+    if not isinstance(layer, (*CONVOLUTIONS, nn.Linear)):
+        raise InvalidInput(
+            f"`layer` must be a convolution or a linear layer; got {type(layer).__name__}. "
+            "For a whole model use patch_gradients or ansatz, which find the layers."
+        )
+    if isinstance(layer.weight, nn.UninitializedParameter):
+        raise InvalidInput("`layer` must have its weights; it is lazy. Run the model once before.")
+    filters = grouped_filters(layer.weight, 1 if isinstance(layer, nn.Linear) else layer.groups)
+    matrices = filters.mT @ filters
+    return matrices[0] if len(matrices) == 1 else matrices

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
-from scipy.optimize import minimize_scalar
-from scipy.stats import t as student
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
@@ -160,6 +158,8 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     top = max(range(len(grid)), key=heights.__getitem__)
     bounds = (grid[max(top - 1, 0)], grid[min(top + 1, len(grid) - 1)])
     # the cosine may have several maxima, the interval around the best point of the grid has one
+    from scipy.optimize import minimize_scalar  # when it is measured: a second
+
     best = minimize_scalar(
         lambda power: -cosine(power), bounds=bounds, method="bounded", options={"xatol": 1e-9}
     )
@@ -177,5 +177,7 @@ def _interval(layer: LayerGradients, filters: FiltersInSingularBasis, exponent: 
     rest = [_best_power(filters.squares, filters.inner(whole - layer.parts[i]))[0] for i in sets]
     # jackknife, as for the correlations; few sets, hence Student instead of the normal distribution
     spread = torch.tensor(rest, dtype=torch.float64).var() * (len(sets) - 1) ** 2 / len(sets)
+    from scipy.stats import t as student
+
     half = float(student.ppf((1 + LEVEL) / 2, len(sets) - 1)) * math.sqrt(float(spread))
     return exponent - half, exponent + half

@@ -16,7 +16,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.data.conversion import ImagesLike
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, Ansatz, ansatz_from
 from firstlight.measures.feature_ansatz.patch_gradients import N_IMAGES, gradients_at_filters
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 CENTRED = "change of the filters, trained gradients"
 UNMOVED = "training did not move its weights"
@@ -73,6 +73,7 @@ def centred_ansatz(
 
     Examples
     --------
+    >>> import torch
     >>> from firstlight._internal.seeds import global_seed
     >>> with global_seed("example", 0):
     ...     before, after = (nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)) for _ in range(2))

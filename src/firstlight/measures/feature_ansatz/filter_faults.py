@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from firstlight._internal.result import Result
@@ -21,14 +21,15 @@ class FilterFaults(Result):
     n_filters : int
         How many it has.
     dead : tuple of int
-        Filters whose output changes no output of the model on any image that was looked at, and filters
-        that are zero.
+        Filters that respond to no image that was looked at, and filters that are zero.
     duplicates : tuple of tuple of int
         Sets of filters that point in one direction (cosine above the threshold).
     mirrored : int
         Number of pairs that point in opposite directions.
     threshold : float
         Cosine from which two filters count as the same.
+    n_images : int
+        Images behind `dead`.
     """
 
     name: str
@@ -37,6 +38,7 @@ class FilterFaults(Result):
     duplicates: tuple[tuple[int, ...], ...]
     mirrored: int
     threshold: float
+    n_images: int = 0
 
     @property
     def n_superfluous(self) -> int:
@@ -46,8 +48,9 @@ class FilterFaults(Result):
 
 def filter_faults(
     filters: Float[Tensor, "g k d"],
-    sensitivity: Float[Tensor, "g k"],
+    active: Bool[Tensor, " filters"],
     *,
+    n_images: int = 0,
     name: str = "",
     threshold: float = 0.99,
 ) -> FilterFaults:
@@ -57,9 +60,10 @@ def filter_faults(
     ----------
     filters : Tensor of shape (g, k, d)
         Rows of a layer, group by group.
-    sensitivity : Tensor of shape (g, k)
-        Mean squared gradient at the output of each filter, the diagonal of Q. Zero means that no output
-        of the model noticed the filter.
+    active : bool Tensor of shape (filters,)
+        Which of them respond to an image, as :func:`filter_activity` tells; of all groups in a row.
+    n_images : int, default 0
+        Images behind `active`.
     name : str, default ''
         Name of the layer.
     threshold : float, default 0.99
@@ -68,14 +72,14 @@ def filter_faults(
     Examples
     --------
     >>> rows = torch.tensor([[[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [0.0, 0.0]]]).double()
-    >>> faults = filter_faults(rows, torch.ones(1, 4).double())
+    >>> faults = filter_faults(rows, torch.ones(4).bool())
     >>> faults.dead, faults.duplicates
     ((3,), ((0, 1),))
     """
     g, k, _ = filters.shape
     norms = filters.norm(dim=2)
     zero = norms <= 1e-6 * norms.median()
-    dead = (zero | (sensitivity <= 1e-12 * sensitivity.mean())).flatten()
+    dead = zero.flatten() | ~active
     unit = filters / torch.where(zero, 1.0, norms)[..., None]
     cosines = torch.where((zero[:, :, None] | zero[:, None, :]), 0.0, unit @ unit.mT)
     mirrored = int((cosines < -threshold).sum()) // 2
@@ -91,6 +95,7 @@ def filter_faults(
         duplicates=tuple(duplicates),
         mirrored=mirrored,
         threshold=threshold,
+        n_images=n_images,
     )
 
 

@@ -17,9 +17,8 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.shapes import Images
 from firstlight.maths.correlation import pearson
-from firstlight.maths.edges import sobel_magnitude
 from firstlight.maths.filter_similarity import FiltersInSingularBasis
-from firstlight.maths.patches import PatchGeometry, extract_patches
+from firstlight.maths.patches import PatchGeometry, extract_patches, sobel_magnitude
 from firstlight.maths.psd import psd_sqrt
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight._internal.autograd.forward_recorder import Recorder
-from firstlight._internal.autograd.gradient_accumulators import Accumulators
+from firstlight._internal.autograd.gradient_accumulators import Accumulators, ReducedPasses, reduced_passes
 from firstlight._internal.autograd.layers import (
     AppliedLayer,
     chosen_layers,
@@ -27,7 +27,6 @@ from firstlight._internal.autograd.model_outputs import (
     run,
 )
 from firstlight._internal.autograd.model_state import demand_differentiable, evaluating, in_full_precision
-from firstlight._internal.autograd.reduced_passes import ReducedPasses, reduced_passes
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.progress import progress
@@ -35,7 +34,7 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 FiltersOf = Callable[[Mapping[str, AppliedLayer], Tensor], tuple[Mapping[str, Tensor], dict[str, str]]]
 
@@ -67,8 +66,6 @@ class LayerGradients(Result):
         the model; their sum over all images divided by the number of images is Q.
     counts : Tensor of shape (s,)
         Images in each of these sets.
-    sensitivity : Tensor of shape (g, k)
-        Mean over images of the summed squared gradient at the output of each filter.
     is_output : bool
         Whether it gives the model's outputs. Its Q is the identity by definition.
     """
@@ -79,7 +76,6 @@ class LayerGradients(Result):
     shape: tuple[int, ...]
     parts: Float[Tensor, "s g r r"]
     counts: Float[Tensor, " s"]
-    sensitivity: Float[Tensor, "g k"]
     is_output: bool
 
     @property
@@ -333,7 +329,6 @@ def _layer_gradients(layer: AppliedLayer, filters: Tensor, sums: Accumulators) -
         shape=layer.shape,
         parts=sums.parts(layer.name),
         counts=sums.counts.clone(),
-        sensitivity=sums.sensitivity(layer.name),
         is_output=layer.name in sums.output_layers,
     )
 

@@ -19,7 +19,7 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 _BLOCK = 256  # images of a backward pass

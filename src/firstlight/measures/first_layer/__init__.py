@@ -5,56 +5,28 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.measures.first_layer.any_first_layer import profile
     from firstlight.measures.first_layer.consistency import (
         Agreement,
         Consistency,
         agreement,
         consistency,
+        label_correlation,
     )
     from firstlight.measures.first_layer.energy_profile import (
         Profile,
         energy_profile,
         patch_basis,
+        profile,
         profile_from,
         profiles_over_time,
     )
-    from firstlight.measures.first_layer.first_convolution import (
-        Convolution,
-        first_convolution,
-    )
+    from firstlight.measures.first_layer.first_convolution import Convolution, first_convolution
     from firstlight.measures.first_layer.frequency import (
         FrequencyReading,
         band_energy,
         component_frequencies,
-        filter_frequencies,
         frequency_reading,
     )
-    from firstlight.measures.first_layer.label_correlation import (
-        label_correlation,
-    )
     from firstlight.measures.first_layer.master_filters import master_filters
-
-__all__ = [
-    "Agreement",
-    "Consistency",
-    "Convolution",
-    "FrequencyReading",
-    "Profile",
-    "agreement",
-    "band_energy",
-    "component_frequencies",
-    "consistency",
-    "energy_profile",
-    "filter_frequencies",
-    "first_convolution",
-    "frequency_reading",
-    "label_correlation",
-    "master_filters",
-    "patch_basis",
-    "profile",
-    "profile_from",
-    "profiles_over_time",
-]
 
 lazy_exports(__name__)

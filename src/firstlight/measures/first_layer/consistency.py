@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
+from firstlight.data.images import ImageData
 from firstlight.maths.correlation import (
     ChanceBaseline,
     Interval,
@@ -17,6 +19,8 @@ from firstlight.maths.correlation import (
     pearson,
     permutation_baseline,
 )
+from firstlight.maths.patches import PatchGeometry, mean_patches
+from firstlight.maths.pca import PCA
 from firstlight.measures.first_layer.energy_profile import Profile
 
 
@@ -27,7 +31,7 @@ class Agreement(Result):
     Parameters
     ----------
     value : float
-        Pearson correlation of the energies.
+        Pearson correlation of the amplitudes.
     interval : Interval
         Bootstrap over filters: other filters of the same kind would give this range.
     chance : ChanceBaseline
@@ -65,20 +69,20 @@ def agreement(a: Profile, b: Profile, *, seed: int = 0, draws: int = 400) -> Agr
     draws : int, default 400
         Number of each.
     """
-    if a.energy.shape != b.energy.shape:
+    if a.amplitude.shape != b.amplitude.shape:
         raise InvalidInput(
-            f"profiles must have the same number of components; got {len(a.energy)} and {len(b.energy)}. "
+            f"profiles must have the same number of components; got {len(a.amplitude)} and {len(b.amplitude)}. "
             "Patches of different sizes have no common components."
         )
     controls = a.controls(), b.controls()
     return Agreement(
-        value=float(pearson(a.energy, b.energy)),
+        value=float(pearson(a.amplitude, b.amplitude)),
         interval=_over_filters(a, b, seed=seed, draws=draws),
-        chance=permutation_baseline(a.energy, b.energy, seed=seed, draws=draws),
-        without_first=float(pearson(a.energy[1:], b.energy[1:])),
+        chance=permutation_baseline(a.amplitude, b.amplitude, seed=seed, draws=draws),
+        without_first=float(pearson(a.amplitude[1:], b.amplitude[1:])),
         with_random=(controls[0]["random filters"], controls[1]["random filters"]),
         with_root_variance=(controls[0]["root of variances"], controls[1]["root of variances"]),
-        band=2 * null_spread(len(a.energy)),
+        band=2 * null_spread(len(a.amplitude)),
     )
 
 
@@ -117,16 +121,16 @@ def consistency(profiles: dict[str, Profile]) -> Consistency:
     """Correlate many profiles at once; random filters and the root of the variances are added as rows."""
     if len(profiles) < 2:
         raise InvalidInput(f"consistency needs at least 2 profiles; got {len(profiles)}.")
-    energies = [p.energy for p in profiles.values()]
-    if len({len(e) for e in energies}) > 1:
+    amplitudes = [p.amplitude for p in profiles.values()]
+    if len({len(e) for e in amplitudes}) > 1:
         raise InvalidInput("profiles must have the same number of components; these do not.")
     first = next(iter(profiles.values()))
-    rows = torch.stack([*energies, first.nulls[0], first.root_variance])
+    rows = torch.stack([*amplitudes, first.nulls[0], first.root_variance])
     return Consistency(
         names=(*profiles, "random filters", "root of variances"),
         matrix=correlation_matrix(rows),
         without_first=correlation_matrix(rows[:, 1:]),
-        band=2 * null_spread(len(energies[0])),
+        band=2 * null_spread(len(amplitudes[0])),
         n_profiles=len(profiles),
     )
 
@@ -137,11 +141,45 @@ def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int, level: float
     squares = [(p.filters @ p.pca.basis).square() for p in (a, b)]
     correlations = torch.empty(draws, dtype=torch.float64)
     for i in range(draws):
-        energies = []
+        amplitudes = []
         for square in squares:
             chosen = torch.randint(len(square), (len(square),), generator=generator)
-            energies.append(square[chosen].sum(0).sqrt())
-        correlations[i] = pearson(*energies)
+            amplitudes.append(square[chosen].sum(0).sqrt())
+        correlations[i] = pearson(*amplitudes)
     tail = (1 - level) / 2
     low, high = torch.quantile(correlations, torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
-    return Interval(value=float(pearson(a.energy, b.energy)), low=low, high=high, level=level)
+    return Interval(value=float(pearson(a.amplitude, b.amplitude)), low=low, high=high, level=level)
+
+
+def label_correlation(data: ImageData, pca: PCA, geometry: PatchGeometry) -> Float[Tensor, "classes m"]:
+    r"""Correlation of average-patch coordinates with class membership.
+
+    .. math:: \mathrm{corr}_i\,(K_{ij},\, 1[y_i = c])
+
+    Rows are classes, columns components. With labels independent of the images the entries have standard
+    deviation :math:`1/\sqrt{n}`, which is the null to print beside them.
+
+    Parameters
+    ----------
+    data : ImageData
+        Labelled images; every class must be present.
+    pca : PCA
+        Patch components of the same geometry.
+    geometry : PatchGeometry
+        Which patches.
+
+    References
+    ----------
+    .. [1] FirstLayer, figure 5.
+    """
+    if (data.counts == 0).any() or data.n_classes < 2:
+        raise InvalidInput("every class needs images, and at least two classes; choose another subset.")
+    coordinates = pca.project(mean_patches(data.x, geometry))
+    members = F.one_hot(data.y, data.n_classes).double()
+    coordinates = coordinates - coordinates.mean(0)
+    members = members - members.mean(0)
+    scale = members.norm(dim=0)[:, None] * coordinates.norm(dim=0)[None]
+    tiny = 1e-12 * coordinates.norm()
+    correlation: Tensor = (members.mT @ coordinates) / scale.clamp(min=1e-300)
+    varies: Tensor = coordinates.norm(dim=0) > tiny
+    return correlation * varies

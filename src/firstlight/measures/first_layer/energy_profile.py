@@ -1,12 +1,13 @@
 """The energy of a filter bank along the principal components of the patches it sees."""
 
-import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
@@ -17,23 +18,24 @@ from firstlight.maths.correlation import pearson
 from firstlight.maths.pca import PCA, patch_pca, separated_blocks
 from firstlight.measures.first_layer.first_convolution import (
     Convolution,
-    first_convolution,
-    inputs_of_first_convolution,
+    first_layer,
+    inputs_of_first_layer,
     spread_groups,
+    two_dimensional,
 )
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import as_network
 
 N_IMAGES = 10_000  # ample for a patch basis
 N_NULLS = 32
 
 
 def energy_profile(filters: Float[Tensor, "k d"], basis: Float[Tensor, "d m"]) -> Float[Tensor, " m"]:
-    r"""Energy of a filter bank along each principal component of the patches.
+    r"""Amplitude of a filter bank along each principal component of the patches, the paper's energy profile.
 
     .. math:: e_i = \Big(\sum_j \langle A_j, p_i\rangle^2\Big)^{1/2}
 
-    Unchanged when an orthogonal matrix mixes the filters; scales linearly. Its square is the diagonal of
-    the feature matrix :math:`A^\top A` in the basis of the components.
+    Unchanged when an orthogonal matrix mixes the filters; scales linearly. The paper calls :math:`e_i` an energy; the
+    energy is its square, the diagonal of the feature matrix :math:`A^\top A` in the basis of the components.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class Profile(Result):
 
     Parameters
     ----------
-    energy : Tensor of shape (m,)
+    amplitude : Tensor of shape (m,)
         Along each component, by decreasing variance of the patches.
     pca : PCA
         The patch components.
@@ -83,7 +85,7 @@ class Profile(Result):
         Runs of components (half-open) whose variances the data cannot tell apart.
     """
 
-    energy: Float[Tensor, " m"]
+    amplitude: Float[Tensor, " m"]
     pca: PCA
     layer: Convolution
     filters: Float[Tensor, "k d"]
@@ -95,24 +97,19 @@ class Profile(Result):
     @property
     def normalised(self) -> Float[Tensor, " m"]:
         """The profile scaled to a maximum of 1."""
-        return self.energy / self.energy.max()
+        return self.amplitude / self.amplitude.max()
 
     @property
     def block_energy(self) -> Float[Tensor, " blocks"]:
         """Energy summed within runs of components that are not separated: independent of their rotation."""
-        squares = self.energy.square()
+        squares = self.amplitude.square()
         return torch.stack([squares[a:b].sum().sqrt() for a, b in self.blocks])
-
-    @property
-    def unseparated(self) -> tuple[tuple[int, int], ...]:
-        """Runs of two and more components inside which single energies have no meaning."""
-        return tuple((a, b) for a, b in self.blocks if b - a > 1)
 
     def controls(self) -> dict[str, float]:
         """Correlation of the profile with what is no evidence of learning."""
-        null = pearson(self.energy.expand_as(self.nulls), self.nulls)
-        root = pearson(self.energy, self.root_variance)
-        rest = pearson(self.energy[1:], self.root_variance[1:])
+        null = pearson(self.amplitude.expand_as(self.nulls), self.nulls)
+        root = pearson(self.amplitude, self.root_variance)
+        rest = pearson(self.amplitude[1:], self.root_variance[1:])
         return {
             "random filters": float(null.mean()),
             "random filters, sd": float(null.std()),
@@ -125,22 +122,20 @@ class Profile(Result):
 def patch_basis(
     model: nn.Module, data: ImagesLike, *, center: bool = True, n_images: int = N_IMAGES
 ) -> tuple[Convolution, PCA]:
-    """The first convolution of a model, and the components of the patches that reach it.
+    """The first layer of a model, and the components of the patches that reach it.
 
     Patches are taken from what the layer really sees: after any normalisation inside the model, with
     its own padding and stride.
     """
     data = tensor_or_images(data)
-    images = data.x if isinstance(data, ImageData) else data
-    images = images[:n_images]
-    layer = first_convolution(model, images)
-    seen = (block.detach().cpu() for block in inputs_of_first_convolution(model, images))
-    return layer, patch_pca(seen, layer.geometry, center=center)
+    inputs = (data.x if isinstance(data, ImageData) else data)[:n_images]
+    layer = first_layer(model, inputs[:1]).convolution()
+    return layer, patch_pca(inputs_of_first_layer(model, inputs), layer.geometry, center=center)
 
 
 @follows_device
 def profile(
-    model: nn.Module,
+    model: nn.Module | Tensor,
     data: ImagesLike,
     *,
     subtract: nn.Module | Tensor | None = None,
@@ -148,15 +143,17 @@ def profile(
     n_images: int = N_IMAGES,
     seed: int = 0,
 ) -> Profile:
-    """Energy profile of the first convolution of any model.
+    """Energy profile of the first layer of any model.
 
     Parameters
     ----------
-    model : torch.nn.Module
-        Any module whose forward pass meets a two-dimensional convolution.
+    model : torch.nn.Module or Tensor
+        Any module whose forward pass meets a convolution in one, two or three dimensions, or, if it meets
+        none, a linear layer over tokens, as transformers have that cut images into patches. Or the filters alone,
+        as PyTorch shapes the weight of a convolution; they are applied without stride and padding.
     data : Tensor, ImageData, Dataset, DataLoader, folder and others
-        The images that the model is for, scaled as it expects them, in any form that
-        :func:`firstlight.data.as_images` takes.
+        What the model is for, scaled as it expects it: images in any form that
+        :func:`firstlight.data.as_images` takes, signals as a tensor ``n c l``, volumes as ``n c d h w``.
     subtract : torch.nn.Module or Tensor, optional
         The initial model, or the initial weight of that layer; the profile is then that of the
         accumulated update. After one step this is the root of the patch variances whatever was learned:
@@ -167,24 +164,62 @@ def profile(
         Maximum number of images for the basis.
     seed : int, default 0
         Seed for the random filters that serve as null.
+
+    Examples
+    --------
+    >>> signals = torch.randn(20, 2, 30, generator=torch.Generator().manual_seed(0))
+    >>> profile(nn.Sequential(nn.Conv1d(2, 4, 5), nn.ReLU()), signals).amplitude.shape
+    torch.Size([10])
     """
-    data, model = tensor_or_images(data), unwrapped(model)
-    layer, pca = patch_basis(model, data, center=center, n_images=n_images)
-    return profile_from(layer, pca, subtract=subtract, like=data, seed=seed)
+    data = tensor_or_images(data)
+    inputs = data.x if isinstance(data, ImageData) else data
+    model = _layer_of(model, inputs) if isinstance(model, Tensor) else as_network(model)
+    if inputs.ndim < 3 or len(inputs) == 0:
+        raise InvalidInput(
+            f"`data` must hold images, signals or volumes, at least one; got a shape of {tuple(inputs.shape)}."
+        )
+    before = [as_network(subtract)] if isinstance(subtract, nn.Module) else []
+    with without_autocast(model, *before):
+        layer, pca = patch_basis(model, inputs, center=center, n_images=n_images)
+        weight = first_layer(before[0], inputs[:1]).weight if before else subtract
+    assert not isinstance(weight, nn.Module)
+    return profile_from(layer, pca, subtract=weight, seed=seed)
 
 
-def profile_from(
-    layer: Convolution,
-    pca: PCA,
-    *,
-    subtract: nn.Module | Tensor | None = None,
-    like: ImageData | Tensor | None = None,
-    seed: int = 0,
-) -> Profile:
-    """Profile of a convolution in a given basis; `like` holds images to trace `subtract` with."""
+def _layer_of(weight: Tensor, inputs: Tensor) -> nn.Module:
+    """A convolution with these filters over these inputs."""
+    kinds: dict[int, Any] = {3: nn.Conv1d, 4: nn.Conv2d, 5: nn.Conv3d}
+    groups, rest = divmod(inputs.shape[1], weight.shape[1]) if weight.ndim == inputs.ndim else (0, 1)
+    if (
+        weight.ndim not in kinds
+        or rest
+        or not groups
+        or len(weight) % groups
+        or not weight.is_floating_point()
+    ):
+        raise InvalidInput(
+            "the filters must be shaped as the weight of a convolution over the data (filters, channels, then sides) "
+            f"and hold floating-point numbers; got {tuple(weight.shape)} in {weight.dtype} for data of "
+            f"{tuple(inputs.shape)}."
+        )
+    layer: nn.Module = kinds[weight.ndim](
+        inputs.shape[1], len(weight), tuple(weight.shape[2:]), groups=groups, bias=False
+    )
+    layer.weight = nn.Parameter(weight.detach().clone())
+    return layer
+
+
+def profile_from(layer: Convolution, pca: PCA, *, subtract: Tensor | None = None, seed: int = 0) -> Profile:
+    """Profile of a convolution in a given basis, or of its difference to an initial weight."""
     filters = layer.filters.cpu().double()
     if subtract is not None:
-        filters = filters - _initial_filters(subtract, layer, like)
+        initial = two_dimensional(subtract.detach().cpu().double())
+        if initial.shape != layer.weight.shape:
+            raise InvalidInput(
+                f"`subtract` must have the shape of the layer, {tuple(layer.weight.shape)}; "
+                f"got {tuple(initial.shape)}."
+            )
+        filters = filters - spread_groups(initial, layer.groups)
     scale = filters.square().mean().sqrt()
     if scale == 0:
         raise InvalidInput(
@@ -195,7 +230,7 @@ def profile_from(
     random = scale * torch.randn(shape, generator=generator, dtype=torch.float64)
     nulls = [energy_profile(spread_groups(draw, layer.groups), pca.basis) for draw in random]
     return Profile(
-        energy=energy_profile(filters, pca.basis),
+        amplitude=energy_profile(filters, pca.basis),
         pca=pca,
         layer=layer,
         filters=filters,
@@ -204,22 +239,6 @@ def profile_from(
         root_variance=pca.variances.sqrt(),
         blocks=tuple(separated_blocks(pca.variances, n_samples=pca.n_samples)),
     )
-
-
-def _initial_filters(
-    subtract: nn.Module | Tensor, layer: Convolution, like: ImageData | Tensor | None
-) -> Tensor:
-    if isinstance(subtract, Tensor):
-        weight = subtract
-    else:
-        assert like is not None, "tracing the initial model needs images"
-        weight = first_convolution(subtract, like.x if isinstance(like, ImageData) else like).weight
-    if weight.shape != layer.weight.shape:
-        raise InvalidInput(
-            f"`subtract` must have the shape of the layer, {tuple(layer.weight.shape)}; "
-            f"got {tuple(weight.shape)}."
-        )
-    return spread_groups(weight.detach().cpu().double(), layer.groups)
 
 
 def profiles_over_time(
@@ -233,24 +252,3 @@ def profiles_over_time(
     moved = (weights - start).double()
     rows = [energy_profile(spread_groups(w, profile.layer.groups), profile.pca.basis) for w in moved]
     return torch.stack(rows)
-
-
-def windowed(profile: Profile, *, first: int, last: int) -> Profile:
-    """The same profile restricted to components `first` to `last`, counted from 1, both included."""
-    if not 1 <= first <= last <= len(profile.energy):
-        raise InvalidInput(
-            f"`first` and `last` must lie in 1 .. {len(profile.energy)}; got {first} and {last}."
-        )
-    a, b = first - 1, last
-    kept = tuple((max(i, a) - a, min(j, b) - a) for i, j in profile.blocks if j > a and i < b)
-    pca = dataclasses.replace(
-        profile.pca, basis=profile.pca.basis[:, a:b], variances=profile.pca.variances[a:b]
-    )
-    return dataclasses.replace(
-        profile,
-        energy=profile.energy[a:b],
-        pca=pca,
-        nulls=profile.nulls[:, a:b],
-        root_variance=profile.root_variance[a:b],
-        blocks=kept,
-    )

@@ -1,4 +1,9 @@
-"""Find the first convolution that images meet, by running the model rather than by guessing names."""
+"""Find the first layer that inputs meet, by running the model rather than by guessing names.
+
+A one-dimensional convolution is a two-dimensional one over images of one row. In three dimensions, the slices below a
+filter become channels. A linear layer that embeds patches is a convolution of one pixel over its tokens. All three are
+exact, so that everything else is shared.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,6 +12,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from firstlight._internal.autograd.hooks import Running, running_modules
@@ -71,108 +77,160 @@ def spread_groups(weight: Float[Tensor, "k c h w"], groups: int) -> Float[Tensor
     return full.flatten(1)
 
 
+@dataclass(frozen=True)
+class FirstLayer:
+    """A layer as it was applied: its input, weight and geometry."""
+
+    name: str
+    seen: Tensor
+    weight: Tensor
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+    def convolution(self) -> Convolution:
+        """The same layer in two dimensions."""
+        weight = two_dimensional(self.weight.detach().clone())
+        if not weight.isfinite().all():
+            raise InvalidInput(
+                f"{self.name!r} holds NaN or infinite weights. Use weights from before the training went wrong."
+            )
+        return Convolution(
+            name=self.name,
+            weight=weight,
+            size=(weight.shape[2], weight.shape[3]),
+            stride=_pair(self.stride, 1),
+            padding=_pair(self.padding, 0),
+            dilation=_pair(self.dilation, 1),
+            groups=self.groups,
+            channels=weight.shape[1] * self.groups,
+        )
+
+    def as_images(self) -> Float[Tensor, "n c h w"]:
+        """What the layer saw, as images for :meth:`convolution`."""
+        if self.weight.ndim == 4:
+            return self.seen
+        if self.weight.ndim == 2:  # tokens, one pixel each
+            return self.seen.mT[..., None]
+        if self.weight.ndim == 3:
+            return self.seen[:, :, None]
+        depth, step, spread = self.weight.shape[2], self.stride[0], self.dilation[0]
+        padded = functional.pad(self.seen, (0, 0, 0, 0, self.padding[0], self.padding[0]))
+        windows = padded.unfold(2, spread * (depth - 1) + 1, step)[..., ::spread]  # n c out h w depth
+        return windows.permute(0, 2, 1, 5, 3, 4).flatten(2, 3).flatten(0, 1)
+
+
+def two_dimensional(weight: Tensor) -> Float[Tensor, "k c h w"]:
+    """Filters over tokens, signals or volumes as filters over the images of :meth:`FirstLayer.as_images`."""
+    if weight.ndim == 2:
+        return weight[:, :, None, None]
+    if weight.ndim == 4:
+        return weight
+    return weight[:, :, None] if weight.ndim == 3 else weight.flatten(1, 2)
+
+
+def _pair(numbers: tuple[int, ...], missing: int) -> tuple[int, int]:
+    """The last two of a geometry; a single number belongs to the columns."""
+    first, last = (missing, missing, *numbers)[-2:]
+    return first, last
+
+
 class _Reached(Exception):
     """Ends a forward pass: what it was for is known."""
 
 
-@dataclass(frozen=True)
-class _Caught:
-    """Arguments of a convolution, and the name of the module that was running."""
-
-    arguments: tuple[Any, ...]
-    module: str
-
-
 class _Catcher(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Ends the forward pass at the first convolution and keeps its arguments.
+    """Keeps the first convolution, which ends the pass, and the first linear layer over tokens before it.
 
     Looks below PyTorch's functions, where padding in words, transposed convolutions and all other ways
     of calling one have become the same operation.
     """
 
-    def __init__(self, running: Running) -> None:
+    def __init__(self, model: nn.Module, n_inputs: int, running: Running) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._running = running
-        self.arguments: tuple[Any, ...] | None = None
-        self.module = ""
+        self._weights = {p.data_ptr(): (name, p.shape) for name, p in model.named_parameters()}
+        self._n_inputs, self._running = n_inputs, running
+        self.convolution: tuple[Any, ...] | None = None
+        self.name = ""
+        self.tokens: FirstLayer | None = None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is torch.ops.aten.convolution.default:
-            self.arguments = args
-            self.module = self._running[-1][0] if self._running else ""
+            self.convolution = args
+            module = self._running[-1][0] if self._running else ""  # for weights that are computed
+            self.name = self._weights.get(args[1].data_ptr(), (module, None))[0]
             raise _Reached
+        if self.tokens is None and func in (torch.ops.aten.addmm.default, torch.ops.aten.mm.default):
+            self._keep_tokens(*args[-2:])
         return func(*args, **(kwargs or {}))
 
+    def _keep_tokens(self, rows: Tensor, transposed: Tensor) -> None:
+        """Keep a product of rows with a weight of the model, if there are several rows for every input."""
+        name, shape = self._weights.get(transposed.data_ptr(), ("", None))
+        tokens, rest = divmod(len(rows), self._n_inputs)
+        if shape == transposed.mT.shape and rest == 0 and tokens > 1:
+            seen = rows.reshape(self._n_inputs, tokens, -1)
+            self.tokens = FirstLayer(name, seen, transposed.mT, (), (), (), 1)
 
-def first_convolution(model: nn.Module, images: Images) -> Convolution:
-    """The first convolution met by `images`, whatever it is called and wherever it stands.
 
-    Layers before it, such as a normalisation inside the model, are run; the rest of the model is not.
+def first_layer(model: nn.Module, inputs: Tensor) -> FirstLayer:
+    """The first convolution met by `inputs`, else the first linear layer over tokens, whatever it is called.
+
+    Layers before it, such as a normalisation inside the model, are run; what follows a convolution is not.
     The model is left as it was.
     """
     demand_differentiable(model)
-    caught = _caught(model, images[:1])
-    seen, weight, _, stride, padding, dilation, transposed, _, groups = caught.arguments
-    if weight.ndim != 4 or transposed:
-        kind = "a transposed convolution" if transposed else f"a {weight.ndim - 2}-dimensional convolution"
-        raise InvalidInput(f"the first convolution must be two-dimensional and not transposed; got {kind}.")
-    channels = weight.shape[1] * groups
-    if seen.shape[1] != channels:
-        raise InvalidInput(
-            f"the first convolution of {type(model).__name__} takes {channels} channel{'s' * (channels > 1)}, "
-            f"but these images bring {seen.shape[1]}. Choose a data set with the channels the model was made for."
-        )
-    address = weight.data_ptr()
-    name = next((n for n, p in model.named_parameters() if p.data_ptr() == address), caught.module)
-    if not weight.isfinite().all():
-        raise InvalidInput(
-            f"{name!r} holds NaN or infinite weights. Use weights from before the training went wrong."
-        )
-    return Convolution(
-        name=name,
-        weight=weight.detach().clone(),
-        size=tuple(weight.shape[2:]),
-        stride=tuple(stride),
-        padding=tuple(padding),
-        dilation=tuple(dilation),
-        groups=groups,
-        channels=channels,
-    )
-
-
-def inputs_of_first_convolution(model: nn.Module, images: Images, *, block: int = 256) -> Iterator[Images]:
-    """What the first convolution sees, block by block: the images after all that stands before it."""
-    demand_differentiable(model)
-    model, _ = in_full_precision(model)
-    for part in torch.split(images, block):
-        yield _caught(model, part).arguments[0]
-
-
-def _caught(model: nn.Module, images: Images) -> _Caught:
     parameter = next(model.parameters(), None)
     if parameter is not None:
-        images = images.to(parameter.device, parameter.dtype)
-    with torch.no_grad(), evaluating(model), running_modules(model) as running, _Catcher(running) as catcher:
+        inputs = inputs.to(parameter.device, parameter.dtype)
+    with (
+        torch.no_grad(),
+        evaluating(model),
+        running_modules(model) as running,
+        _Catcher(model, len(inputs), running) as catcher,
+    ):
         try:
-            model(images)
+            model(inputs)
         except _Reached:
             pass
-        except RuntimeError as error:
-            raise _unusable(model, images, error) from error
-    if catcher.arguments is None:
-        raise InvalidInput(
-            f"the model must hold a convolution, but a forward pass of {type(model).__name__} met none. "
-            "Energy profiles are defined for convolutional first layers."
-        )
-    return _Caught(catcher.arguments, catcher.module)
-
-
-def _unusable(model: nn.Module, images: Images, error: RuntimeError) -> InvalidInput:
-    c, h, w = images.shape[1:]
-    reason = str(error).splitlines()[0]
-    return InvalidInput(
-        f"{type(model).__name__} cannot take images of shape {c}x{h}x{w}: {reason}. "
-        "Choose a data set with the channels and size that the model was made for."
+        except (RuntimeError, ValueError) as error:
+            raise InvalidInput(
+                f"{type(model).__name__} cannot take inputs of shape {'x'.join(map(str, inputs.shape[1:]))}: "
+                f"{str(error).splitlines()[0]}. Choose data with the channels and size that the model was made for."
+            ) from error
+    if catcher.convolution is not None:
+        seen, weight, _, stride, padding, dilation, transposed, _, groups = catcher.convolution
+        if transposed:
+            raise InvalidInput("the first convolution must not be transposed; it is.")
+        channels = weight.shape[1] * groups
+        if seen.shape[1] != channels:
+            raise InvalidInput(
+                f"the first convolution of {type(model).__name__} takes {channels} channel{'s' * (channels > 1)}; "
+                f"these inputs bring {seen.shape[1]}. Choose data with the channels that the model was made for."
+            )
+        return FirstLayer(catcher.name, seen, weight, tuple(stride), tuple(padding), tuple(dilation), groups)
+    tokens: FirstLayer | None = catcher.tokens
+    if tokens is not None:
+        return tokens
+    raise InvalidInput(
+        f"the model must hold a convolution or a linear layer over patches, but a forward pass of "
+        f"{type(model).__name__} met neither. Energy profiles are defined for layers over patches."
     )
+
+
+def first_convolution(model: nn.Module, images: Images) -> Convolution:
+    """The first convolution met by `images`, whatever it is called and wherever it stands."""
+    layer = first_layer(model, images[:1])
+    if layer.weight.ndim != 4:
+        raise InvalidInput(f"the first layer must be a two-dimensional convolution; {layer.name!r} is none.")
+    return layer.convolution()
+
+
+def inputs_of_first_layer(model: nn.Module, inputs: Tensor) -> Iterator[Images]:
+    """What the first layer sees, as images, block by block: the inputs after all that stands before it."""
+    model, _ = in_full_precision(model)
+    for block in torch.split(inputs, 256):
+        yield first_layer(model, block).as_images().detach().cpu()

@@ -71,11 +71,6 @@ def component_frequencies(profile: Profile) -> FrequencyReading:
     return frequency_reading(_as_patches(profile.pca.basis.mT, profile))
 
 
-def filter_frequencies(profile: Profile) -> FrequencyReading:
-    """Reading of every filter."""
-    return frequency_reading(_as_patches(profile.filters, profile))
-
-
 def band_energy(profile: Profile, *, edges: Sequence[float] = BANDS) -> Float[Tensor, " bands"]:
     r"""Share of the filters' energy in each band of spatial frequency, from coarse to fine.
 
@@ -89,8 +84,8 @@ def band_energy(profile: Profile, *, edges: Sequence[float] = BANDS) -> Float[Te
     Parameters
     ----------
     profile : Profile
-        Profile of a first layer; with fewer components than a patch has entries (:func:`windowed`), the
-        filters are projected onto them.
+        Profile of a first layer; with fewer components than a patch has entries, the filters are projected
+        onto them.
     edges : sequence of float, default BANDS
         Radii r that part the bands, rising, in cycles per pixel; at most 1/2, the finest wave along an
         axis. Waves along a diagonal reach 0.71 and belong to the last band.

@@ -18,7 +18,7 @@ from firstlight._internal.autograd.model_state import demand_differentiable, eva
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 OUTPUTS = "outputs"
 MOST_FEATURES = 4096  # of a layer: 512 images then take 8 MB in single precision

@@ -25,18 +25,12 @@ if TYPE_CHECKING:
         binned_correlation,
         fastest_share,
         learning_order_constancy,
-        matched,
         order_correlation,
-        running_constancy,
-        smoothed_correlation,
     )
     from firstlight.measures.learning_order.critical_component import (
         ComponentClassifier,
         CriticalComponents,
         critical_component,
-    )
-    from firstlight.measures.learning_order.critical_frequency import (
-        critical_frequency,
     )
     from firstlight.measures.learning_order.discriminability import (
         discriminabilities,
@@ -45,37 +39,5 @@ if TYPE_CHECKING:
     )
     from firstlight.measures.learning_order.gaussian_copies import accuracy_by_moments, gaussian_copies
     from firstlight.measures.learning_order.score_agreement import score_agreement
-
-__all__ = [
-    "AccessibilityCallback",
-    "AccessibilityHistory",
-    "AccessibilityRecorder",
-    "CompactRecorder",
-    "ComponentClassifier",
-    "ComponentConvergence",
-    "Constancy",
-    "CriticalComponents",
-    "OrderCorrelation",
-    "RecordAccessibility",
-    "accuracy_by_moments",
-    "activation_free_representation",
-    "binned_correlation",
-    "compact_representation",
-    "component_convergence",
-    "critical_component",
-    "critical_frequency",
-    "discriminabilities",
-    "discriminability",
-    "fastest_share",
-    "gaussian_copies",
-    "history_of",
-    "learning_order_constancy",
-    "matched",
-    "order_correlation",
-    "penultimate_features",
-    "running_constancy",
-    "score_agreement",
-    "smoothed_correlation",
-]
 
 lazy_exports(__name__)

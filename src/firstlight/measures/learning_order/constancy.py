@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Num
+from jaxtyping import Num
 from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
@@ -81,7 +81,7 @@ def learning_order_constancy(
     if third is not None:
         chosen = fastest_share(third, share=share)
         # a third ensemble chooses: chosen by `a` or `b`, the examples would agree by selection alone
-        if _varies(a[chosen]) and _varies(b[chosen]):
+        if varies(a[chosen]) and varies(b[chosen]):
             fastest = bootstrap_interval(a[chosen], b[chosen], seed=seed, draws=DRAWS)
     return Constancy(
         value=bootstrap_interval(a, b, seed=seed, draws=DRAWS),
@@ -97,21 +97,6 @@ def fastest_share(history: AccessibilityHistory, *, share: float = 0.2) -> Tenso
     """Indices of the examples of the highest accessibility; ties by the earlier index."""
     count = max(2, round(share * history.n_examples))
     return history.scores.argsort(descending=True, stable=True)[:count]
-
-
-def matched(
-    first: AccessibilityHistory, second: AccessibilityHistory
-) -> tuple[AccessibilityHistory, AccessibilityHistory]:
-    """Cut two histories where both reach the accuracy that the weaker one reaches at best.
-
-    Constancy rises by itself as networks converge, since all end up missing the same few examples; two
-    conditions are comparable only at the same accuracy.
-    """
-    curves = [h.accuracy.mean(0) for h in (first, second)]
-    # first epoch at which each curve reaches it: accuracy may fall again later
-    level = min(float(c.max()) for c in curves)
-    ends = [int((c >= level - 1e-12).nonzero()[0]) + 1 for c in curves]
-    return first.up_to(ends[0]), second.up_to(ends[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,34 +160,7 @@ def binned_correlation(
     parts = [p for p in torch.tensor_split(order, bins) if len(p)]
     a = torch.stack([accessibility[p].double().mean() for p in parts])
     s = torch.stack([score[p].double().mean() for p in parts])
-    return float(pearson(a, s)) if _varies(a) and _varies(s) else 0.0
-
-
-def smoothed_correlation(
-    accessibility: Num[Tensor, " n"], score: Num[Tensor, " n"], *, window: int = 10
-) -> float:
-    """Correlation after a moving average over the values the score takes, as the paper's figures have it.
-
-    For every distinct value of the score the mean accessibility is taken, then the mean over `window`
-    neighbouring values. It flatters even more than bins do.
-    """
-    values = torch.unique(score)
-    means = torch.stack([accessibility[score == v].double().mean() for v in values])
-    if len(values) < window + 2:
-        raise InvalidInput(f"`score` must take at least {window + 2} values; it takes {len(values)}.")
-    smooth = means.unfold(0, window, 1).mean(1)
-    centres = values.double().unfold(0, window, 1).mean(1)
-    return float(pearson(smooth, centres))
-
-
-def running_constancy(first: AccessibilityHistory, second: AccessibilityHistory) -> Float[Tensor, " epochs"]:
-    """Constancy of the order learned up to each epoch; 0 where one ensemble still treats all alike."""
-    _same_examples(first, second)
-    correlations = []
-    for epoch in range(1, min(first.n_epochs, second.n_epochs) + 1):
-        a, b = first.up_to(epoch).scores, second.up_to(epoch).scores
-        correlations.append(float(pearson(a, b)) if _varies(a) and _varies(b) else 0.0)
-    return torch.tensor(correlations, dtype=torch.float64)
+    return float(pearson(a, s)) if varies(a) and varies(s) else 0.0
 
 
 def _over_networks(
@@ -216,7 +174,7 @@ def _over_networks(
     for _ in range(DRAWS):
         # networks drawn again, not examples: how much of the value hangs on these initial weights
         means = [r[torch.randint(len(r), (len(r),), generator=generator)].mean(0) for r in rows]
-        if _varies(means[0]) and _varies(means[1]):
+        if varies(means[0]) and varies(means[1]):
             correlations.append(pearson(*means))
     if not correlations:
         return None
@@ -226,7 +184,8 @@ def _over_networks(
     return Interval(value=value, low=low, high=high, level=level)
 
 
-def _varies(values: Tensor) -> bool:
+def varies(values: Tensor) -> bool:
+    """Whether numbers differ by more than rounding."""
     # 1e-12: a mean of equal numbers may differ from them by rounding
     return bool((values.double() - values.double().mean()).abs().max() > 1e-12)
 

@@ -13,7 +13,7 @@ from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 KINDS = ("means", "covariances")
 _BLOCK = 256

@@ -5,15 +5,9 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.measures.linearized.exact_solution import (
-        LinearSolution,
-        solve_linearized,
-    )
+    from firstlight.measures.linearized.exact_solution import LinearSolution, solve_linearized
     from firstlight.measures.linearized.richness import richness
-    from firstlight.measures.linearized.tangent_kernel import (
-        jacobian,
-        ntk_gram,
-    )
+    from firstlight.measures.linearized.tangent_kernel import jacobian, ntk_gram
     from firstlight.measures.linearized.tangent_kernel_summary import (
         LabelAlignment,
         NtkChange,
@@ -23,26 +17,6 @@ if TYPE_CHECKING:
         ntk_change,
         ntk_spectrum,
     )
-    from firstlight.measures.linearized.weight_change import (
-        LayerChange,
-        layer_changes,
-    )
-
-__all__ = [
-    "LabelAlignment",
-    "LayerChange",
-    "LinearSolution",
-    "NtkChange",
-    "NtkSpectrum",
-    "effective_rank",
-    "jacobian",
-    "label_alignment",
-    "layer_changes",
-    "ntk_change",
-    "ntk_gram",
-    "ntk_spectrum",
-    "richness",
-    "solve_linearized",
-]
+    from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 
 lazy_exports(__name__)

@@ -7,21 +7,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.gradient_products import Gradients, add_product
 from firstlight._internal.autograd.model_outputs import (
     OutputName,
     demand_finite_weights,
     demand_one_image_at_a_time,
 )
 from firstlight._internal.autograd.model_state import demand_differentiable, evaluating, in_full_precision
-from firstlight._internal.autograd.weight_gradients import WeightGradients
+from firstlight._internal.autograd.weight_gradients import Gradients, WeightGradients, add_product
 from firstlight._internal.devices import follows_device
 from firstlight._internal.environment import free_memory
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.progress import progress
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.models.wrappers import unwrapped
+from firstlight.models.kinds import unwrapped
 
 Outputs = str | int
 _BLOCK_ELEMENTS = 32_000_000  # of gradients held at a time, twice between two sets: 256 MB of float64
@@ -133,11 +132,7 @@ def ntk_gram(
 
 @follows_device
 def jacobian(
-    model: nn.Module,
-    images: ImagesLike,
-    *,
-    outputs: Outputs = "full",
-    output_part: OutputName = None,
+    model: nn.Module, images: ImagesLike, *, outputs: Outputs = "full", output_part: OutputName = None
 ) -> Float[Tensor, "rows weights"]:
     r"""Gradients :math:`J = \partial f/\partial w` written out, over all trainable weights in their order.
 

@@ -143,11 +143,7 @@ def ntk_change(before: Float[Tensor, "a b"], after: Float[Tensor, "c d"]) -> Ntk
         raise InvalidInput("`before` must not be zero: the change is relative to it.")
     # half the squared distance of the normalised matrices is 1 - cosine without cancellation
     rotation = float((start / size - end / new_size).square().sum()) / 2 if new_size else 1.0
-    return NtkChange(
-        distance=float((end - start).norm()) / size,
-        rotation=rotation,
-        growth=new_size / size,
-    )
+    return NtkChange(distance=float((end - start).norm()) / size, rotation=rotation, growth=new_size / size)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.untrusted_files import guarded, read_bytes
-from firstlight.models.onnx.protobuf import fields
 
+VARINT, EIGHT_BYTES, LENGTH, FOUR_BYTES = 0, 1, 2, 5  # kinds of fields on the wire
+_DAMAGED = "the file ends early or is not protobuf"
 # fields of ONNX's messages, as numbered in its public schema
 GRAPH, OPSET = 7, 8
 OPSET_DOMAIN, OPSET_VERSION = 1, 2
@@ -35,7 +36,6 @@ DTYPES = {
     11: torch.float64,
     16: torch.bfloat16,
 }
-_TYPED = {FLOATS_32: torch.float32, DOUBLES: torch.float64}
 _OWN = ("", "ai.onnx")
 
 
@@ -75,6 +75,34 @@ class Graph:
     outputs: list[str] = field(default_factory=list)
 
 
+def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+    """Yield number and content of each field; bytes are views, nothing is copied.
+
+    Examples
+    --------
+    >>> [(number, value) for number, value in fields(memoryview(bytes([8, 150, 1])))]
+    [(1, 150)]
+    """
+    at = 0
+    while at < len(message):
+        key, at = _varint(message, at)
+        number, kind = key >> 3, key & 7
+        if kind == VARINT:
+            value, at = _varint(message, at)
+            yield number, value
+            continue
+        if kind == LENGTH:
+            size, at = _varint(message, at)
+        elif kind in (EIGHT_BYTES, FOUR_BYTES):
+            size = 8 if kind == EIGHT_BYTES else 4
+        else:
+            raise ValueError(_DAMAGED)
+        if at + size > len(message):
+            raise ValueError(_DAMAGED)
+        yield number, message[at : at + size]
+        at += size
+
+
 def read_graph(path: Path) -> Graph:
     """Read the graph that an ONNX file holds; whatever is wrong with the file is one line.
 
@@ -85,13 +113,17 @@ def read_graph(path: Path) -> Graph:
     """
     graph = Graph()
     with guarded(path, "ONNX"):
-        for number, content in fields(memoryview(read_bytes(path))):
-            if number == OPSET and isinstance(content, memoryview):
-                parts = dict(fields(content))
-                if _text(parts.get(OPSET_DOMAIN, b"")) in _OWN:
-                    graph.opset = _whole(parts.get(OPSET_VERSION, 0))
-            elif number == GRAPH and isinstance(content, memoryview):
-                _read_into(graph, content)
+        file = _Message(memoryview(read_bytes(path)))
+        for version in file.messages(OPSET):
+            if version.text(OPSET_DOMAIN) in _OWN:
+                graph.opset = version.whole(OPSET_VERSION)
+        for content in file.messages(GRAPH):
+            if content.messages(SPARSE):
+                raise ValueError("it holds sparse weights")
+            graph.nodes += map(_node, content.messages(NODE))
+            graph.tensors |= map(_tensor, content.messages(INITIALIZER))
+            graph.inputs |= map(_value, content.messages(INPUT))
+            graph.outputs += [_value(output)[0] for output in content.messages(OUTPUT)]
         for name in graph.tensors:  # files of the first versions list weights as inputs too
             graph.inputs.pop(name, None)
         if not graph.nodes or not graph.inputs or not graph.outputs:
@@ -99,102 +131,93 @@ def read_graph(path: Path) -> Graph:
     return graph
 
 
-def _read_into(graph: Graph, message: memoryview) -> None:
-    for number, content in fields(message):
-        if not isinstance(content, memoryview):
-            continue
-        if number == NODE:
-            graph.nodes.append(_node(content))
-        elif number == INITIALIZER:
-            name, tensor = _tensor(content)
-            graph.tensors[name] = tensor
-        elif number == INPUT:
-            name, sides = _value(content)
-            graph.inputs[name] = sides
-        elif number == OUTPUT:
-            graph.outputs.append(_value(content)[0])
-        elif number == SPARSE:
-            raise ValueError("it holds sparse weights")
+def onnx_tensors(path: Path) -> dict[str, Tensor]:
+    """Tensors of floating-point numbers that an ONNX file stores, by name; nothing else of the file is read."""
+    with guarded(path, "ONNX"):
+        graphs = _Message(memoryview(read_bytes(path))).messages(GRAPH)
+        tensors = dict(_tensor(tensor) for graph in graphs for tensor in graph.messages(INITIALIZER))
+    return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
 
 
-def _node(message: memoryview) -> Node:
-    kind = name = domain = ""
-    inputs: list[str] = []
-    outputs: list[str] = []
-    attributes: dict[str, Any] = {}
-    for number, content in fields(message):
-        if number == NODE_INPUT:
-            inputs.append(_text(content))
-        elif number == NODE_OUTPUT:
-            outputs.append(_text(content))
-        elif number == NODE_NAME:
-            name = _text(content)
-        elif number == NODE_KIND:
-            kind = _text(content)
-        elif number == NODE_DOMAIN:
-            domain = _text(content)
-        elif number == NODE_ATTRIBUTE and isinstance(content, memoryview):
-            key, value = _attribute(content)
-            attributes[key] = value
-    kind = kind if domain in _OWN else f"{domain}.{kind}"
-    return Node(kind, name, tuple(inputs), tuple(outputs), attributes)
+class _Message:
+    """Fields of a message by number; of one that may stand once, the last counts."""
+
+    def __init__(self, content: memoryview) -> None:
+        self.found: dict[int, list[int | memoryview]] = {}
+        for number, value in fields(content):
+            self.found.setdefault(number, []).append(value)
+
+    def messages(self, number: int) -> list["_Message"]:
+        return [_Message(part) for part in self.bytes(number)]
+
+    def bytes(self, number: int) -> list[memoryview]:
+        return [part for part in self.found.get(number, []) if isinstance(part, memoryview)]
+
+    def text(self, number: int) -> str:
+        return (self.texts(number) or [""])[-1]
+
+    def texts(self, number: int) -> list[str]:
+        return ["" if isinstance(part, int) else bytes(part).decode() for part in self.found.get(number, [])]
+
+    def whole(self, number: int) -> int:
+        value = self.found.get(number, [0])[-1]
+        if not isinstance(value, int):
+            raise ValueError("a number was expected")
+        return value
+
+    def integers(self, number: int) -> list[int]:
+        return [value for part in self.found.get(number, []) for value in _ints(part)]
+
+    def floats(self, number: int) -> list[float]:
+        return [value for part in self.bytes(number) for value in struct.unpack(f"<{len(part) // 4}f", part)]
 
 
-def _attribute(message: memoryview) -> tuple[str, Any]:
+def _node(message: _Message) -> Node:
+    kind, domain = message.text(NODE_KIND), message.text(NODE_DOMAIN)
+    return Node(
+        kind=kind if domain in _OWN else f"{domain}.{kind}",
+        name=message.text(NODE_NAME),
+        inputs=tuple(message.texts(NODE_INPUT)),
+        outputs=tuple(message.texts(NODE_OUTPUT)),
+        attributes=dict(map(_attribute, message.messages(NODE_ATTRIBUTE))),
+    )
+
+
+def _attribute(message: _Message) -> tuple[str, Any]:
     """Name and value; a value of a kind that no layer here has, such as a graph, is None."""
-    name = ""
-    values: dict[int, Any] = {}
-    lists: dict[int, list[Any]] = {FLOATS: [], INTS: []}
-    kind = 0
-    for number, content in fields(message):
-        if number == ATTRIBUTE_NAME:
-            name = _text(content)
-        elif number == ATTRIBUTE_TYPE:
-            kind = _whole(content)
-        elif number == FLOATS:
-            lists[FLOATS] += _floats(content)
-        elif number == INTS:
-            lists[INTS] += _ints(content)
-        elif number == FLOAT:
-            values[1] = _floats(content)[0]
-        elif number == INT:
-            values[2] = _signed(_whole(content))
-        elif number == STRING:
-            values[3] = _text(content)
-        elif number == TENSOR and isinstance(content, memoryview):
-            values[4] = _tensor(content)[1]
     # kinds of attributes: 1 float, 2 integer, 3 string, 4 tensor, 6 floats, 7 integers; absent numbers are zero
-    values |= {6: lists[FLOATS], 7: lists[INTS]}
-    return name, values.get(kind, {1: 0.0, 2: 0, 3: ""}.get(kind))
+    kind = message.whole(ATTRIBUTE_TYPE)
+    value: Any = None
+    if kind == 1:
+        value = (message.floats(FLOAT) or [0.0])[-1]
+    elif kind == 2:
+        value = _signed(message.whole(INT))
+    elif kind == 3:
+        value = message.text(STRING)
+    elif kind == 4 and (tensors := message.messages(TENSOR)):
+        value = _tensor(tensors[-1])[1]
+    elif kind == 6:
+        value = message.floats(FLOATS)
+    elif kind == 7:
+        value = message.integers(INTS)
+    return message.text(ATTRIBUTE_NAME), value
 
 
-def _tensor(message: memoryview) -> tuple[str, Tensor]:
-    shape: list[int] = []
-    name, kind, content = "", 0, b""
-    numbers: list[int] = []
-    source = torch.float32
-    for number, value in fields(message):
-        if number == DIMS:
-            shape += _ints(value)
-        elif number == DATA_TYPE:
-            kind = _whole(value)
-        elif number == NAME:
-            name = _text(value)
-        elif number == LOCATION and value == 1:
-            raise InvalidInput(
-                "the weights must lie in the ONNX file; they lie in another one beside it. Save the model as one "
-                "file, with `onnx.save(onnx.load(PATH), NEW_PATH)`."
-            )
-        elif number in (INTS_32, INTS_64):
-            numbers += _ints(value)
-        elif number in (*_TYPED, RAW) and isinstance(value, memoryview):
-            content, source = content + bytes(value), _TYPED.get(number, DTYPES.get(kind, torch.float32))
+def _tensor(message: _Message) -> tuple[str, Tensor]:
+    name, kind, shape = message.text(NAME), message.whole(DATA_TYPE), message.integers(DIMS)
+    if message.found.get(LOCATION, [0])[-1] == 1:
+        raise InvalidInput(
+            "the weights must lie in the ONNX file; they lie in another one beside it. Save the model as one "
+            "file, with `onnx.save(onnx.load(PATH), NEW_PATH)`."
+        )
     if kind not in DTYPES:
         raise ValueError(f"tensor {name!r} is of a type that networks here do not have (number {kind})")
-    if numbers:
+    if numbers := message.integers(INTS_32) + message.integers(INTS_64):
         return name, _of_numbers(numbers, DTYPES[kind], shape)
-    size = math.prod(shape)
-    if min(shape, default=0) < 0 or size * source.itemsize != len(content):
+    stored = {FLOATS_32: torch.float32, DOUBLES: torch.float64, RAW: DTYPES[kind]}
+    field, source = next(((n, t) for n, t in stored.items() if message.bytes(n)), (RAW, DTYPES[kind]))
+    content = b"".join(message.bytes(field))
+    if min(shape, default=0) < 0 or math.prod(shape) * source.itemsize != len(content):
         raise ValueError(f"tensor {name!r} must hold {shape} numbers, but its bytes do not fit")
     if not content:
         return name, torch.zeros(shape, dtype=_kept(DTYPES[kind]))
@@ -213,39 +236,18 @@ def _kept(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype.is_floating_point else dtype
 
 
-def _value(message: memoryview) -> tuple[str, list[int | None]]:
-    """Name of an input or output, and the sides of its shape."""
-    name: str = ""
+def _value(message: _Message) -> tuple[str, list[int | None]]:
+    """Name of an input or output, and the sides of its shape, None where the file leaves them open.
+
+    The shape lies below type 1, shape 2, dimension 1; a side is number 1 of a dimension.
+    """
     sides: list[int | None] = []
-    for number, content in fields(message):
-        if number == VALUE_NAME:
-            name = _text(content)
-        elif number == VALUE_TYPE and isinstance(content, memoryview):
-            sides = list(_sides(content))
-    return name, sides
-
-
-def _sides(message: memoryview) -> Iterator[int | None]:
-    """Sides of a tensor's shape, None where the file leaves them open: type 1, shape 2, dimension 1, number 1."""
-    for tensor in _inner(message, 1):
-        for shape in _inner(tensor, 2):
-            for dimension in _inner(shape, 1):
-                sides = [value for number, value in fields(dimension) if number == 1]
-                yield next((side for side in sides if isinstance(side, int) and side > 0), None)
-
-
-def _inner(message: memoryview, number: int) -> Iterator[memoryview]:
-    return (content for key, content in fields(message) if key == number and isinstance(content, memoryview))
-
-
-def _text(content: int | bytes | memoryview) -> str:
-    return "" if isinstance(content, int) else bytes(content).decode()
-
-
-def _whole(content: int | bytes | memoryview) -> int:
-    if not isinstance(content, int):
-        raise ValueError("a number was expected")
-    return content
+    for kind in message.messages(VALUE_TYPE):
+        shapes = [shape for tensor in kind.messages(1) for shape in tensor.messages(2)]
+        for dimension in (dimension for shape in shapes for dimension in shape.messages(1)):
+            given = [side for side in dimension.found.get(1, []) if isinstance(side, int) and side > 0]
+            sides.append(given[0] if given else None)
+    return message.text(VALUE_NAME), sides
 
 
 def _signed(number: int) -> int:
@@ -257,18 +259,20 @@ def _ints(content: int | memoryview) -> list[int]:
     """One number, or many that are packed: the fields of a message without their keys."""
     if isinstance(content, int):
         return [_signed(content)]
-    numbers, value, shift = [], 0, 0
-    for byte in bytes(content):
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            numbers.append(_signed(value))
-            value = shift = 0
-        elif shift > 63:
-            raise ValueError("a number has too many digits")
+    numbers, at = [], 0
+    while at < len(content):
+        number, at = _varint(content, at)
+        numbers.append(_signed(number))
     return numbers
 
 
-def _floats(content: int | memoryview) -> list[float]:
-    data = b"" if isinstance(content, int) else bytes(content)
-    return list(struct.unpack(f"<{len(data) // 4}f", data))
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(message) or shift > 63:
+            raise ValueError(_DAMAGED)
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at

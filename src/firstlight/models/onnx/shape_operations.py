@@ -268,11 +268,7 @@ def _resize(attributes: dict[str, Any], opset: int) -> Operation:
 
 _RESIZED = {"nearest": (), "linear": ("linear", "bilinear", "trilinear"), "cubic": ("", "bicubic", "")}
 
-ON_SHAPES: dict[str, Operation] = {
-    "Expand": _expanded,
-    "Range": _counted,
-    "Tile": _tiled,
-}
+ON_SHAPES: dict[str, Operation] = {"Expand": _expanded, "Range": _counted, "Tile": _tiled}
 """Operations without settings, by ONNX's names."""
 
 ON_SHAPES_AS_SET: dict[str, Callable[[dict[str, Any], int], Operation]] = {

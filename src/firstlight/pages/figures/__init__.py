@@ -13,20 +13,4 @@ if TYPE_CHECKING:
     from firstlight.pages.figures.slider import film
     from firstlight.pages.figures.svg import moving_parts, svg
 
-__all__ = [
-    "Curve",
-    "Dots",
-    "Figure",
-    "Frame",
-    "KeyEntry",
-    "Sprite",
-    "curves",
-    "dots",
-    "film",
-    "heatmap",
-    "moving_parts",
-    "picture_grid",
-    "svg",
-]
-
 lazy_exports(__name__)

@@ -142,11 +142,7 @@ def _points(one: Dots, places: list[float], names: Sequence[str]) -> dict[str, A
         "y": _drawable(one.middle),
         "text": _named(names),
         "marker": {"size": 8, "colour": colour, "open": one.role == "initial"},
-        "range": {
-            "up": _drawable(up),
-            "down": _drawable(down),
-            "visible": any(up) or any(down),
-        },
+        "range": {"up": _drawable(up), "down": _drawable(down), "visible": any(up) or any(down)},
     }
 
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from firstlight.pages.figures.area import Area
-from firstlight.pages.figures.axes import Scale, scale_of
+from firstlight.pages.figures.axes import Area, Scale, scale_of
 from firstlight.pages.figures.figure import Figure, Frame
 from firstlight.pages.figures.style import FONT, scale_colour
 from firstlight.pages.figures.svg_marks import line, marks, text

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from html import escape
 from typing import Any
 
-from firstlight.pages.figures.area import Area
+from firstlight.pages.figures.axes import Area
 from firstlight.pages.figures.style import scale_colour
 
 DASHES = {"solid": "", "dash": "7 5", "dot": "2 4"}

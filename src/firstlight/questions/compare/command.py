@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FLAGS = MODEL_FLAGS
 ENDINGS = (".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".onnx")
-MOST_IMAGES = 64  # as many as `firstlight.questions.compare.measure.compare` looks at by default
+MOST_IMAGES = 1000  # as many as `firstlight.compare` passes through each network
 
 
 def compare(
@@ -65,7 +65,8 @@ def compare(
     ----------
     checkpoints
         Two or more files of weights, in the order of training; or a folder that holds them, which are then sorted by
-        name with epoch_2 before epoch_10. ONNX files need no architecture.
+        name with epoch_2 before epoch_10. ONNX files need no architecture. Or networks:NAME, a network of the bank with
+        all its kept moments.
     arch
         Name of the architecture, as for `firstlight inspect`; once for all checkpoints, or once for each.
     factory
@@ -77,7 +78,8 @@ def compare(
     split
         Images to use: train or test. By default test, or all images if there are no splits.
     n
-        Number of images; by default 64, or 8 if they are large.
+        Number of images for gradients; by default 64, or 8 if they are large. Dead filters and the accuracy always
+        take 1,000.
     classes
         Number of outputs; by default as many as the checkpoint has.
     option
@@ -97,19 +99,22 @@ def compare(
     from firstlight.cli.options import index_or_key, named_values
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
+    from firstlight.networks.bank import is_in_bank, network_at
     from firstlight.questions.compare.measure import compare as compared
 
     page_file(output)
     files = checkpoint_files(checkpoints)
     architectures = _one_each(arch, len(files))
     place = choose_device(device)
-    images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
+    images = load(data, split, seed=seed, at_most=max(MOST_IMAGES, n or 0), **folder.options)
     load_from = partial(
         load_model, factory=factory, classes=classes, shape=images.shape, options=named_values(option),
         entry=entry,
     )  # fmt: skip
 
     def loaded(path: str | Path, architecture: str | None) -> "nn.Module":
+        if is_in_bank(path):
+            return network_at(str(path))[1].to(place)
         return load_from(path, architecture=architecture).to(place)
 
     models = {
@@ -117,6 +122,11 @@ def compare(
         for (name, path), kind in zip(files.items(), architectures, strict=True)
     }
     before = None if initial is None else loaded(initial, architectures[0])
+    if is_in_bank(first := next(iter(files.values()))):
+        network, _ = network_at(first)
+        before = network.initial.to(place) if before is None else before
+        if mean is None and std is None:
+            mean, std = network.scaling["mean"], network.scaling["std"]
     scaled = images.scaled(mean=mean, std=std, bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "output_part": index_or_key(model_output), "with_regime": regime, "seed": seed
@@ -135,10 +145,16 @@ def compare(
 def checkpoint_files(given: tuple[str, ...]) -> dict[str, str]:
     """Paths by the names under which the page shows them; a folder stands for the checkpoints in it.
 
+    A network of the bank stands for its kept moments.
+
     A folder in that folder, as Hugging Face's Trainer writes them, stands for the one checkpoint that it holds.
     """
     from firstlight._internal.errors import InvalidInput
+    from firstlight.networks.bank import PREFIX, is_in_bank, network_at
 
+    if len(given) == 1 and is_in_bank(given[0]):
+        network, _ = network_at(given[0])
+        return {f"step {step:,}": f"{PREFIX}{network.name}@{step}" for step in network.moments}
     if len(given) == 1 and Path(given[0]).is_dir():
         root = Path(given[0])
         paths = [path for path in root.iterdir() if path.suffix in ENDINGS and path.is_file()]
@@ -200,6 +216,7 @@ def _tell(comparison: "Comparison", output: Path, *, static: bool, json: bool) -
         {
             "initial": comparison.reference,
             "models": [model.numbers() for model in comparison.models],
+            "problem": comparison.problem,
             "left_out": comparison.left_out,
             "without_counterpart": comparison.without_counterpart,
         }

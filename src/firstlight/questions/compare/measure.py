@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
 from firstlight._internal.autograd.model_outputs import OutputName
+from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.errors import FirstlightError, InvalidInput
 from firstlight._internal.progress import progress
 from firstlight._internal.result import Result
@@ -21,14 +21,15 @@ from firstlight.data.images import ImageData
 from firstlight.maths.correlation import null_spread, pearson
 from firstlight.maths.filter_similarity import FiltersInSingularBasis, Undefined, rotated
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, TRAINED, ansatz_from
-from firstlight.measures.feature_ansatz.filter_faults import filter_faults
+from firstlight.measures.feature_ansatz.filter_faults import FilterFaults
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.kinds import as_network
+from firstlight.questions.inspect.accuracy import Outcome, outcome
 from firstlight.questions.inspect.measure import (
-    accuracy_on,
     chosen_images,
+    faults_of,
     precision_words,
     profile_or_none,
     regime_or_reason,
@@ -62,7 +63,7 @@ class ComparedLayer(Result):
     n_filters : int
         Number of filters.
     dead : tuple of int
-        Filters that no output notices on these images.
+        Filters that respond to no image.
     change : LayerChange or None
         Distance from :math:`W_0`; None where there is none.
     """
@@ -99,8 +100,8 @@ class ComparedModel(Result):
         As the reader should see it.
     n_parameters : int
         Of all layers.
-    accuracy : float
-        Share of images that are classified correctly; NaN without labels.
+    outcome : Outcome
+        How often it is right.
     layers : tuple of ComparedLayer
         In the order in which images meet them.
     unmeasured : dict of str to str
@@ -110,20 +111,28 @@ class ComparedModel(Result):
     regime : RegimeResult or None
         Lazy or feature learning since the initial weights; None if that cannot be told.
     no_regime : str
-        Why there is none, in words.
+        Why there is none, in words; empty if it was not asked for.
     precision : str
         How the precision of these numbers differs from that of the model, in words; empty if it does not.
+    n_forward : int
+        Images behind the dead filters.
     """
 
     name: str
     n_parameters: int
-    accuracy: float
+    outcome: Outcome
     layers: tuple[ComparedLayer, ...]
     unmeasured: dict[str, str]
     profile: Profile | None
     regime: RegimeResult | None
     no_regime: str
     precision: str = ""
+    n_forward: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        """Share of images that are classified correctly; NaN without labels."""
+        return self.outcome.value
 
     @property
     def hidden(self) -> tuple[ComparedLayer, ...]:
@@ -183,8 +192,6 @@ class Comparison(Result):
         Whether that is a model given as `initial`; otherwise it is the first of the series.
     data_name, n_images, image_shape
         What the models were shown.
-    chance : float
-        Share of the largest class; NaN without labels.
     left_out : dict of str to str
         Models that could not be loaded or measured, with the reason.
     seconds : float
@@ -197,9 +204,14 @@ class Comparison(Result):
     data_name: str
     n_images: int
     image_shape: tuple[int, ...]
-    chance: float
     left_out: dict[str, str]
     seconds: float
+
+    @property
+    def problem(self) -> str:
+        """Why nothing here means anything, if no model is better than chance; empty otherwise."""
+        problems = [model.outcome.problem for model in self.models]
+        return problems[-1] if all(problems) else ""
 
     @property
     def is_one_architecture(self) -> bool:
@@ -219,16 +231,16 @@ class Comparison(Result):
         NaN for patches of another size, which have no components in common.
         """
         first = self.models[0].profile
-        if first is None or len(first.energy) < 3:
+        if first is None or len(first.amplitude) < 3:
             return [math.nan] * len(self.models), math.nan
-        energies = [None if model.profile is None else model.profile.energy for model in self.models]
+        amplitudes = [None if model.profile is None else model.profile.amplitude for model in self.models]
         values = [
             math.nan
-            if energy is None or len(energy) != len(first.energy)
-            else float(pearson(energy, first.energy))
-            for energy in energies
+            if energy is None or len(energy) != len(first.amplitude)
+            else float(pearson(energy, first.amplitude))
+            for energy in amplitudes
         ]
-        return values, 2 * null_spread(len(first.energy))
+        return values, 2 * null_spread(len(first.amplitude))
 
 
 def compare(
@@ -279,8 +291,9 @@ def compare(
     begun = time.perf_counter()
     if len(models) + (initial is not None) < 2:
         raise InvalidInput(f"`models` must hold at least 2 models to compare; got {len(models)}.")
-    images = chosen_images(tensor_or_images(data), n_images, True, seed)
-    look = _Look(images, output_part, output_sum, with_regime, seed)
+    whole = tensor_or_images(data)
+    images = chosen_images(whole, n_images, True, seed)
+    look = _Look(whole, images, output_part, output_sum, with_regime, seed)
     reference = None if initial is None else look.reference(as_network(initial))
     compared: list[ComparedModel] = []
     left_out: dict[str, str] = {}
@@ -310,7 +323,6 @@ def compare(
         data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
         n_images=len(images),
         image_shape=tuple(look.x.shape[1:]),
-        chance=float(images.counts.max()) / len(images) if isinstance(images, ImageData) else math.nan,
         left_out=left_out,
         seconds=time.perf_counter() - begun,
     )
@@ -327,6 +339,7 @@ class _Look:
 
     def __init__(
         self,
+        whole: ImageData | Tensor,
         images: ImageData | Tensor,
         output_part: OutputName,
         output_sum: str,
@@ -335,7 +348,8 @@ class _Look:
     ) -> None:
         self.images, self.output_part, self.output_sum = images, output_part, output_sum
         self.with_regime, self.seed = with_regime, seed
-        self.x = images.x if isinstance(images, ImageData) else images
+        self.whole_data = whole
+        self.whole, self.x = (one.x if isinstance(one, ImageData) else one for one in (whole, images))
 
     def gradients(self, model: nn.Module) -> PatchGradients:
         """Gradient outer products of all layers."""
@@ -355,44 +369,47 @@ class _Look:
         """Everything about one model."""
         parameter = next(model.parameters())
         regime, no_regime = self._regime(model, reference)
+        faults = faults_of(model, agops, self.whole, self.seed)
         return ComparedModel(
             name=name,
             n_parameters=sum(p.numel() for p in model.parameters()),
-            accuracy=accuracy_on(model, self.images, agops.n_outputs, self.output_part),
-            layers=tuple(self._layers(agops, reference.filters)),
+            outcome=outcome(model, self.whole_data, output_part=self.output_part, seed=self.seed),
+            layers=tuple(self._layers(agops, faults, reference.filters)),
+            n_forward=faults[0].n_images,
             unmeasured=dict(agops.skipped),
             profile=profile_or_none(model, self.x.to(parameter.device, parameter.dtype), self.seed),
             regime=regime,
             no_regime=no_regime,
         )
 
-    def _layers(self, agops: PatchGradients, initial: Mapping[str, Tensor]) -> Iterator[ComparedLayer]:
+    def _layers(
+        self, agops: PatchGradients, faults: Sequence[FilterFaults], initial: Mapping[str, Tensor]
+    ) -> Iterator[ComparedLayer]:
         rows = {row.layer: row for row in ansatz_from(agops, seed=self.seed).pair(TRAINED)}
-        for layer in agops.layers:
+        for layer, fault in zip(agops.layers, faults, strict=True):
             row, before = rows.get(layer.name), initial.get(layer.name)
             if before is not None and before.shape != layer.filters.shape:
                 before = None
             centred, centred_null = (
                 (math.nan, NOTHING) if before is None else _centred(layer, before, self.seed)
             )
-            faults = filter_faults(layer.filters, layer.sensitivity)
             yield ComparedLayer(
                 name=layer.name,
                 kind=layer.kind,
-                shape=(faults.n_filters, *layer.shape),
+                shape=(fault.n_filters, *layer.shape),
                 is_output=layer.is_output,
                 ansatz=math.nan if row is None else row.pearson,
                 ansatz_null=NOTHING if row is None else row.null_pearson,
                 centred=centred,
                 centred_null=centred_null,
-                n_filters=faults.n_filters,
-                dead=faults.dead,
+                n_filters=fault.n_filters,
+                dead=fault.dead,
                 change=_change(layer, before),
             )
 
     def _regime(self, model: nn.Module, reference: "_Reference") -> tuple[RegimeResult | None, str]:
         if not self.with_regime:
-            return None, "it was not asked for"
+            return None, ""
         if model is reference.model:
             return None, "movement is counted from this model"
         return regime_or_reason(model, reference.model, self.images, self.output_part, True, self.seed, False)

@@ -6,10 +6,12 @@ from typing import TypeVar
 
 import torch
 
+from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.compare.measure import ComparedModel, Comparison
+from firstlight.questions.inspect.page import silence, tried_sections
 from firstlight.questions.inspect.page_ansatz import count
 
 PROFILE, ANSATZ = "Does the first layer look at something else?", "Do the filters follow the gradients?"
@@ -26,17 +28,21 @@ def comparison_page(comparison: Comparison) -> Page:
     comparison : Comparison
         What :func:`firstlight.questions.compare.measure.compare` returned.
     """
-    sections = (
+    was_asked = any(model.regime is not None or model.no_regime for model in comparison.models)
+    sections = [
         _profile(comparison),
         _ansatz(comparison),
         _dead(comparison),
         _movement(comparison),
-        _regime(comparison),
-    )
+        *([_regime(comparison)] if was_asked else []),
+    ]
     shown = tuple(section for section in sections if section.panels)
+    if comparison.problem:  # nothing else that was measured means anything
+        shown = tried_sections(comparison.models[-1].outcome)
     return Page(
         title=f"{count(len(comparison.models), 'model')} side by side",
         lead=(
+            *((f"No other verdict is given: {comparison.problem}",) if comparison.problem else ()),
             _what(comparison),
             *_left_out(comparison),
             *_unmeasured(comparison),
@@ -45,7 +51,7 @@ def comparison_page(comparison: Comparison) -> Page:
         ),
         answers=tuple(
             Answer(question=section.title, answer=section.answer, section=section.title)
-            for section in sections
+            for section in ([] if comparison.problem else sections)
         ),
         sections=shown,
         facts={
@@ -64,11 +70,11 @@ def _what(comparison: Comparison) -> str:
     names = ", ".join(model.name for model in models[:6]) + (", ..." if len(models) > 6 else "")
     text = f"{names}, on {count(comparison.n_images, 'image')} of {comparison.data_name}."
     if math.isfinite(models[-1].accuracy):
-        shares = [f"{model.accuracy:.0%}" for model in (models[0], models[-1])]
-        text += (
-            f" Accuracy goes from {shares[0]} to {shares[1]} (naming the largest class would give "
-            f"{comparison.chance:.0%})."
-        )
+        first, last = models[0].outcome, models[-1].outcome
+        text += f" {models[-1].name} classifies {last.words}"
+        if first.accuracy is not None:
+            text += f", {models[0].name} {first.value:.0%} ({first.accuracy.low:.0%} to {first.accuracy.high:.0%})"
+        text += "."
     return f"{text} Movement is counted from {comparison.reference}."
 
 
@@ -140,7 +146,7 @@ def _profile(comparison: Comparison) -> Section:
         panels=(
             Panel(
                 figure=_profile_figure(comparison),
-                shows="Energy of the first layer's filters along the patch components, from coarse to fine, each "
+                shows="Amplitude of the first layer's filters along the patch components, from coarse to fine, each "
                 "profile scaled to a maximum of 1. Dashed: random filters.",
                 formulas=("energy", "components"),
             ),
@@ -160,7 +166,7 @@ def _profile_figure(comparison: Comparison) -> Figure:
     alike = [
         (model.name, model.profile)
         for model in comparison.models
-        if model.profile is not None and len(model.profile.energy) == len(first.energy)
+        if model.profile is not None and len(model.profile.amplitude) == len(first.amplitude)
     ]
     chosen = _spread(alike)
     lines = [
@@ -171,9 +177,9 @@ def _profile_figure(comparison: Comparison) -> Figure:
     return curves(
         [*lines, Curve(name="random filters", values=null.mean(0, keepdim=True), role="null")],
         title="Energy profiles of the first layer",
-        alt=f"Energy against patch component for {len(chosen)} models and for random filters",
+        alt=f"Amplitude against patch component for {len(chosen)} models and for random filters",
         x="patch component, by decreasing variance",
-        y="energy, largest = 1",
+        y="amplitude, largest = 1",
     )
 
 
@@ -224,9 +230,7 @@ def _dead(comparison: Comparison) -> Section:
         if layer.dead
     ]
     if not layers:
-        return Section(
-            title=DEAD, answer="No. Every filter of every model changes an output on some of the images."
-        )
+        return Section(title=DEAD, answer="No. Every filter of every model responds to some of the images.")
     counts = ", ".join(
         f"{model.n_dead} in {model.name}" for _, model in _spread(list(enumerate(comparison.models)), 4)
     )
@@ -257,18 +261,21 @@ def _dead(comparison: Comparison) -> Section:
         panels=(
             Panel(
                 figure=figure.with_columns({"dead filters": [model.n_dead for model in comparison.models]}),
-                shows="Filters that change no output on any of the images. With more images some may turn out alive; "
-                "a trained filter should not be here, so the null is 0.",
+                shows="Filters that respond to none of the images. A trained filter should not be here, so the null "
+                "is 0.",
             ),
         ),
     )
 
 
 def _advice(comparison: Comparison) -> str:
+    n_images = max(model.n_forward for model in comparison.models if model.n_dead)
+    if n_images < ENOUGH_IMAGES:
+        return silence(n_images)
     first, last = comparison.models[0].n_dead, comparison.models[-1].n_dead
     if last > first and comparison.is_one_architecture:
-        return "More died during training: try a lower learning rate or a warm-up."
-    return "They can be pruned without a change on these images."
+        return f"{silence(n_images)} More died during training: try a lower learning rate or a warm-up."
+    return f"{silence(n_images)} They can be pruned."
 
 
 def _dead_share(model: ComparedModel) -> float:
@@ -337,10 +344,10 @@ def _regime(comparison: Comparison) -> Section:
     figure = curves(
         [
             Curve(name="score", values=_row(scores)),
-            Curve(name="random step of the same length", values=_row(nulls), role="null"),
+            Curve(name="random steps of the same length", values=_row(nulls), role="null"),
         ],
         title="Lazy or learning?",
-        alt=f"Score from 0, lazy, to 1, feature learning, of {len(known)} models, with a random step",
+        alt=f"Score from 0, lazy, to 1, feature learning, of {len(known)} models, with random steps",
         x="model",
         y="0 lazy, 1 feature learning",
         height=300,
@@ -352,8 +359,8 @@ def _regime(comparison: Comparison) -> Section:
             Panel(
                 figure=figure,
                 shows=f"How far each model left the linearisation at {comparison.reference}: mean of the rotation of "
-                "the tangent kernel and of the change of outputs that is not linear in the weights. Dashed: a random "
-                "step of the same length.",
+                "the tangent kernel and of the change of outputs that is not linear in the weights. Dashed: random "
+                "steps of the same length.",
                 formulas=("regime", "linearisation"),
             ),
         ),

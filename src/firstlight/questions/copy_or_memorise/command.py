@@ -55,7 +55,8 @@ def identity(
     initialiser
         Initialiser of the weights: default, xavier_normal, kaiming_normal, orthogonal and others.
     optimiser
-        One of sgd, adam, adagrad, rmsprop, adamax, adadelta. Together with the learning rate it decides the answer.
+        One of sgd, adam, adamw, adagrad, rmsprop, adamax, adadelta. Together with the learning rate it decides the
+        answer.
     lr
         Learning rate.
     momentum

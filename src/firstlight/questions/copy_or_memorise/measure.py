@@ -83,7 +83,8 @@ class IdentityBias(Result):
     def answer(self) -> str:
         """The answer in one sentence."""
         alive = [o for o in self.outcomes if o.score is not None]
-        text = f"It {ANSWERS[self.word]} ({self.agreement:.0%} of {len(self.outcomes)} seeds)"
+        agreeing = sum(o.word == self.word for o in self.outcomes)
+        text = f"It {ANSWERS[self.word]} ({agreeing} of {len(self.outcomes)} seeds)"
         if not alive:
             return text + "."
         identity = sum(o.score.means["identity"] for o in alive if o.score) / len(alive)
@@ -95,7 +96,7 @@ class IdentityBias(Result):
         )
 
 
-def identity_bias(
+def copy_or_memorise(
     architecture: Callable[[int], nn.Module],
     training: Float[Tensor, "k c h w"],
     *,
@@ -111,18 +112,18 @@ def identity_bias(
     Parameters
     ----------
     architecture : callable
-        Builds the network with the weights of a seed.
+        Function of a seed that builds the network with the weights of that seed.
     training : Tensor of shape (k, c, h, w)
         One or a few images, normalised as you will use them.
     unseen : Tensor of shape (n, c, h, w), optional
         Other images; by default drawn patterns, stretched to the range of `training`. Constant patterns
         are left out.
     recipe : Recipe, default DEFAULT_RECIPE
-        Must use the loss "mse"; its seed is replaced by each of `seeds`.
+        How to train. The loss must be "mse"; the seed is replaced by each of `seeds`.
     seeds : sequence of int, default (0, 1, 2)
-        One training each.
+        Seeds of the trainings, one training each.
     n_jobs : int, optional
-        Trainings side by side.
+        Number of trainings that run at the same time.
 
     Examples
     --------
@@ -130,7 +131,7 @@ def identity_bias(
     >>> image = torch.rand(1, 1, 6, 6, generator=torch.Generator().manual_seed(0))
     >>> convolution = lambda seed: nn.Conv2d(1, 1, 3, padding=1)
     >>> quick = Recipe(optimiser="adam", lr=0.05, loss="mse", batch_size=None, steps=500, stop_below=1e-5)
-    >>> identity_bias(convolution, image, recipe=quick, seeds=(0,)).word
+    >>> copy_or_memorise(convolution, image, recipe=quick, seeds=(0,)).word
     'identity'
     """
     if recipe.loss != "mse":

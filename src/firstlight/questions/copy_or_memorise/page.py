@@ -12,6 +12,7 @@ from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.heatmap import heatmap
 from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Page, Panel, Section
+from firstlight.questions.copy_or_memorise.task import IdentityRun
 from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
 
 PUBLISHED = (
@@ -34,6 +35,12 @@ def identity_page(tour: IdentityTour) -> Page:
             "Time": f"{sum(run.seconds for run in tour.runs):.0f} CPU seconds",
         },
     )
+
+
+def identity_runs_page(*runs: IdentityRun) -> Page:
+    """The page of finished networks, whatever task stored them."""
+    ordered = sorted(runs, key=lambda run: (run.task["depth"], run.task["seed"]))
+    return identity_page(IdentityTour(runs=tuple(ordered), planned=len(ordered)))
 
 
 def identity_answers(tour: IdentityTour) -> tuple[Answer, ...]:

@@ -17,7 +17,7 @@ from firstlight.data.images import ImageData
 from firstlight.maths.patches import mean_patches
 from firstlight.measures import first_layer
 from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile
-from firstlight.measures.first_layer.first_convolution import inputs_of_first_convolution
+from firstlight.measures.first_layer.first_convolution import inputs_of_first_layer
 from firstlight.theory.least_squares import Spectrum, flow_filter, spectrum
 
 SCAN = 48  # times on a logarithmic grid before the continuous search starts
@@ -34,7 +34,7 @@ class ProfileExplanation(Result):
     bias_time, label_time : float
         Gradient-flow times of the two best fits, in units of 1 / largest eigenvalue.
     sigma : float
-        Energy that the fit leaves to the initial weights, per component.
+        Amplitude that the fit leaves to the initial weights, per component.
     bias_curve : Tensor of shape (m,)
         The closed form without labels, fitted.
     label_curve : Tensor of shape (m,)
@@ -104,7 +104,7 @@ def explain_profile(
     The squared profile is modelled as :math:`a\,B_i(\tau) + c\,L_i(\tau) + \sigma^2`: B is what random labels
     would give on average, L what the true ones give, both in closed form at gradient-flow time
     :math:`\tau`. One bounded search over :math:`\log\tau`; the coefficients follow by non-negative least
-    squares. Distances are measured between energies, not their squares.
+    squares. Distances are measured between amplitudes, not their squares.
 
     Parameters
     ----------
@@ -115,25 +115,31 @@ def explain_profile(
     subtract : torch.nn.Module or Tensor, optional
         The initial network, to explain the accumulated update instead of the weights.
     n_images : int, default N_IMAGES
-        At most so many images.
+        Maximum number of images.
     seed : int, default 0
-        Of the random filters that serve as null.
+        Seed of the random filters that serve as null.
+
+    Examples
+    --------
+    >>> from firstlight import build, load
+    >>> explanation = explain_profile(build("small", classes=8, width=0.25), load("photos", n=32))
+    >>> explanation.bias_curve.shape  # one number for each component of 3 x 3 colour patches
+    torch.Size([27])
+    >>> explanation.bias_share < 0.5  # an untrained layer is not what training would make of it
+    True
     """
     if len(data) > n_images:
         data = data.sample(n_images, seed=seed)
     profile = first_layer.profile(model, data, subtract=subtract, n_images=n_images, seed=seed)
     patches = torch.cat(
-        [
-            mean_patches(block.detach().cpu(), profile.layer.geometry)
-            for block in inputs_of_first_convolution(model, data.x)
-        ]
+        [mean_patches(block, profile.layer.geometry) for block in inputs_of_first_layer(model, data.x)]
     )
     spectral = spectrum(patches @ profile.pca.basis)
     if spectral.rank == 0:
         raise InvalidInput("all average patches are zero: there is nothing that could be learned from.")
     theory = _Theory(spectral, F.one_hot(data.y, data.n_classes).double())
-    bias = _best_fit(theory, profile.energy, with_labels=False)
-    full = max((bias, _best_fit(theory, profile.energy, with_labels=True)), key=lambda fit: fit.share)
+    bias = _best_fit(theory, profile.amplitude, with_labels=False)
+    full = max((bias, _best_fit(theory, profile.amplitude, with_labels=True)), key=lambda fit: fit.share)
     nulls = [_best_fit(theory, row, with_labels=False).share for row in profile.nulls[:8]]
     return ProfileExplanation(
         profile=profile,
@@ -145,7 +151,7 @@ def explain_profile(
         bias_share=bias.share,
         label_share=full.share - bias.share,
         null_share=float(np.median(nulls)),
-        residual=profile.energy - full.curve,
+        residual=profile.amplitude - full.curve,
     )
 
 

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight.measures.first_layer.consistency import Consistency
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure, Sprite
 from firstlight.pages.figures.heatmap import heatmap
@@ -14,68 +15,57 @@ from firstlight.pages.figures.slider import film
 from firstlight.pages.page import Answer, Panel, Section
 from firstlight.questions.first_layer.tour_part import FirstLayerTour
 
-LOOKS, WHY, GROWTH = (
-    "What does the first layer look at?",
-    "Why these features?",
-    "Which components grow first?",
-)
+WHY, GROWTH = "Why these features?", "Which components grow first?"
 
 
 def first_layer_answers(layer: FirstLayerTour) -> tuple[Answer, ...]:
     """What the first layer learned, and what explains it."""
     return (
-        Answer(question="What did the first layer learn?", answer=_learned(layer), section=LOOKS),
+        Answer(question="What did the first layer learn?", answer=_learned(layer), section=WHY),
         Answer(question="What explains it?", answer=_explained(layer), section=WHY),
     )
 
 
 def first_layer_sections(layer: FirstLayerTour) -> tuple[Section, ...]:
-    """Filters, profile and growth."""
-    return (_filters(layer), _profile(layer), _growth(layer))
+    """Profile and growth."""
+    return (_profile(layer), _growth(layer))
 
 
 def _learned(layer: FirstLayerTour) -> str:
     low, middle, high = layer.bands.tolist()
-    pairs = layer.consistency.pairs()
-    agree = "agree" if pairs.min() > layer.consistency.band else "do not agree beyond chance"
-    return (
+    words = (
         f"Training put {low:.0%} of what it changed in the first layer into coarse, {middle:.0%} into middle and "
-        f"{high:.0%} into fine patterns. Networks from different seeds {agree}: their profiles correlate at "
-        f"{pairs.min():.2f} or more, where unrelated profiles stay below {layer.consistency.band:.2f}."
+        f"{high:.0%} into fine patterns."
+    )
+    if layer.consistency is None:
+        return words
+    pairs = layer.consistency.pairs()
+    agree = "agree" if pairs.min() > layer.consistency.band else "do not all agree beyond chance"
+    return (
+        f"{words} {layer.consistency.n_profiles} networks trained on the same images {agree}: their profiles correlate "
+        f"at {pairs.min():.2f} to {pairs.max():.2f}, where unrelated profiles stay below {layer.consistency.band:.2f}."
     )
 
 
 def _explained(layer: FirstLayerTour) -> str:
     explanation = layer.explanation
+    bias, labels, null = (
+        max(share, 0.0) for share in (explanation.bias_share, explanation.label_share, explanation.null_share)
+    )
+    if bias <= null:
+        return (
+            f"The closed form of linear CNNs does not explain this profile: it fits {bias:.0%} of it, and {null:.0%} "
+            "of random filters."
+        )
     return (
-        f"Gradient descent's implicit bias alone, without any labels, explains {explanation.bias_share:.0%} of this "
-        f"profile; the true labels add {max(explanation.label_share, 0):.0%}. The same fit explains "
-        f"{max(explanation.null_share, 0):.0%} of random filters, which is what fitting alone achieves."
+        f"Gradient descent's implicit bias alone, without any labels, explains {bias:.0%} of this profile; the true "
+        f"labels add {labels:.0%}. The same fit explains {null:.0%} of random filters, which is what fitting alone "
+        "achieves."
     )
 
 
 def _moments(layer: FirstLayerTour) -> list[str]:
     return ["initial" if step == 0 else f"step {step:,}" for step in layer.steps]
-
-
-def _filters(layer: FirstLayerTour) -> Section:
-    low, middle, high = layer.bands.tolist()
-    return Section(
-        title=LOOKS,
-        answer=_learned(layer),
-        panels=(
-            Panel(
-                figure=filters_over_time(layer.shots, _moments(layer)),
-                shows="One square for each filter, middle grey is zero; all filters and moments have one scale, so "
-                "that growth is seen as growth. Move the slider through training.",
-                published="One by one, filters of different networks do not match; only their energy along the "
-                "components of the images does.",
-                measured=f"{len(layer.filters)} filters; the layer moved by {layer.moved.mean():.1f} times its initial "
-                f"size. The change is {low:.0%} coarse, {middle:.0%} middle, {high:.0%} fine.",
-                formulas=("energy",),
-            ),
-        ),
-    )
 
 
 def filters_over_time(shots: Float[Tensor, "t k c h w"], moments: list[str]) -> Figure:
@@ -95,24 +85,29 @@ def _patches(layer: FirstLayerTour) -> Sprite:
 
 def _profile(layer: FirstLayerTour) -> Section:
     explanation = layer.explanation
-    return Section(
-        title=WHY,
-        answer=_explained(layer),
-        panels=(
+    measured = f"The first layer moved by {float(layer.moved[0]):.1f} times its initial size."
+    if layer.consistency is not None and layer.pair is not None:
+        measured += (
+            f" Pairs of networks correlate at {layer.consistency.pairs().mean():.2f} on average, "
+            f"{layer.consistency.pairs(without_first=True).mean():.2f} with the first component left out; 95 % of "
+            f"resampled filter banks of the first pair lie in {layer.pair.interval.low:.2f} to "
+            f"{layer.pair.interval.high:.2f}."
+        )
+    panels = [
+        Panel(
+            figure=_profile_figure(layer),
+            shows="How strongly the filters respond along each patch component, every network scaled to the same "
+            "total; the band is the range over networks. Touch a point to see its component.",
+            published="Trained profiles of all networks coincide (correlation above 0.98 in many cases) "
+            "and are unrelated to the initial ones.",
+            measured=measured,
+            formulas=("energy", "components", "implicit bias"),
+        )
+    ]
+    if layer.consistency is not None:
+        panels.append(
             Panel(
-                figure=_profile_figure(layer),
-                shows="Energy of the filters along each patch component; the band is the range over seeds. Touch a "
-                "point to see its component.",
-                published="Trained profiles of all networks coincide (correlation above 0.98 in many cases) "
-                "and are unrelated to the initial ones.",
-                measured=f"Pairs of seeds correlate at {layer.consistency.pairs().mean():.2f} on average, "
-                f"{layer.consistency.pairs(without_first=True).mean():.2f} with the first component left out; "
-                f"95 % of resampled filter banks of the first pair lie in "
-                f"{layer.pair.interval.low:.2f} to {layer.pair.interval.high:.2f}.",
-                formulas=("energy", "components", "implicit bias"),
-            ),
-            Panel(
-                figure=_consistency_figure(layer),
+                figure=_consistency_figure(layer.consistency),
                 shows="Correlation of every pair of profiles, with the two controls that prove nothing: random "
                 "filters, and the square root of the patch variances, which a single step imprints.",
                 published="Nearly the same across seeds, widths and architectures; these controls were not shown.",
@@ -120,33 +115,42 @@ def _profile(layer: FirstLayerTour) -> Section:
                 f"{explanation.profile.controls()['root of variances']:.2f}. Unrelated profiles of this length stay "
                 f"within ±{layer.consistency.band:.2f}.",
                 formulas=("consistency",),
-            ),
-        ),
-    )
+            )
+        )
+    return Section(title=WHY, answer=f"{_learned(layer)} {_explained(layer)}", panels=tuple(panels))
 
 
 def _profile_figure(layer: FirstLayerTour) -> Figure:
     profile = layer.explanation.profile
-    scale = layer.energies.max()
-    root = profile.root_variance / profile.root_variance.max() * scale
+    theory = layer.explanation.bias_curve / profile.amplitude.norm()
+    controls = {"random labels": "random labels"}
     figure = curves(
         [
-            Curve(name="trained", values=layer.energies),
-            Curve(name="initial", values=layer.initial, role="initial"),
-            Curve(name="theory without labels", values=layer.explanation.bias_curve[None], role="theory"),
-            Curve(name="root of patch variances (scaled)", values=root[None], role="null"),
+            Curve(name="trained", values=_scaled(layer.amplitudes)),
+            Curve(name="initial", values=_scaled(layer.initial), role="initial"),
+            Curve(name="theory without labels", values=theory[None], role="theory"),
+            *(
+                Curve(name=name, values=_scaled(one[None]), role=controls.get(name, "other"))
+                for name, one in layer.controls.items()
+            ),
+            Curve(name="root of patch variances", values=_scaled(profile.root_variance[None]), role="null"),
         ],
-        title="Energy profile of the first layer",
-        alt="Energy against component: trained networks above the initial ones for coarse components, with the "
-        "theory curve and the root of the variances for comparison",
+        title="Profile of the first layer",
+        alt="Response against component: trained networks above the initial ones for coarse components, with the "
+        "theory curve, the controls and the root of the variances for comparison",
         x="patch component, by decreasing variance",
-        y="energy",
+        y="response, scaled to a sum of squares of 1",
     )
     return dataclasses.replace(figure, sprite=_patches(layer))
 
 
-def _consistency_figure(layer: FirstLayerTour) -> Figure:
-    agreement = layer.consistency
+def _scaled(rows: Float[Tensor, "n m"]) -> Float[Tensor, "n m"]:
+    """Every profile scaled to norm 1: networks have different numbers of filters."""
+    norms: Tensor = rows.norm(dim=1, keepdim=True).clamp(min=1e-30)
+    return rows / norms
+
+
+def _consistency_figure(agreement: Consistency) -> Figure:
     return heatmap(
         agreement.matrix,
         rows=agreement.names,
@@ -173,7 +177,7 @@ def _growth(layer: FirstLayerTour) -> Section:
             ),
             Panel(
                 figure=_growth_figure(layer),
-                shows="Energy of what training changed, component by component; both axes are logarithmic.",
+                shows="Amplitude of what training changed, component by component; both axes are logarithmic.",
                 published="Gradient descent moves first along components of large variance.",
                 measured=_ratio(layer),
                 formulas=("update energy",),
@@ -184,7 +188,7 @@ def _growth(layer: FirstLayerTour) -> Section:
 
 def _course_figure(layer: FirstLayerTour) -> Figure:
     title = "Energy profile through training"
-    alt = "Energy against component while the first network trains, beside the initial one"
+    alt = "Amplitude against component while the first network trains, beside the initial one"
     start = Curve(name="initial", values=layer.course[:1], role="initial")
     moments = [
         curves(
@@ -192,7 +196,7 @@ def _course_figure(layer: FirstLayerTour) -> Figure:
             title=title,
             alt=alt,
             x="patch component, by decreasing variance",
-            y="energy",
+            y="amplitude",
         )
         for now in layer.course
     ]
@@ -210,9 +214,9 @@ def _growth_figure(layer: FirstLayerTour) -> Figure:
             for k, i in enumerate(shown)
         ],
         title="Growth during training",
-        alt=f"Energy of the accumulated update against training step, for {len(shown)} components",
+        alt=f"Amplitude of the accumulated update against training step, for {len(shown)} components",
         x="training step",
-        y="energy of the update",
+        y="amplitude of the update",
         at=steps,
         log_x=True,
         log_y=True,
@@ -225,6 +229,6 @@ def _ratio(layer: FirstLayerTour) -> str:
         return "Nothing moved."
     share = moved[:, 0] / moved.sum(1)
     return (
-        f"The first component holds {float(share[0]):.0%} of the summed energy of the update after the first step and "
-        f"{float(share[-1]):.0%} at the end."
+        f"The first component holds {float(share[0]):.0%} of the summed amplitude of the update after the first step "
+        f"and {float(share[-1]):.0%} at the end."
     )

@@ -23,10 +23,13 @@ from firstlight.cli.options import (
 from firstlight.cli.output import page_file, print_json, wrote
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from firstlight.questions.inspect.accuracy import Outcome
     from firstlight.questions.inspect.measure import Inspection
 
 FLAGS = MODEL_FLAGS
-MOST_IMAGES = 512  # as many as `firstlight.inspect` looks at by default: no more need to be decoded
+MOST_IMAGES = 1000  # as many as `firstlight.inspect` passes through the network: no more need to be decoded
 
 
 def inspect(
@@ -63,7 +66,8 @@ def inspect(
     checkpoint
         File of the weights: safetensors, or a torch checkpoint of tensors in any layout. Or an ONNX file, which holds
         the network too; it is read, never run. Leave it out if the code behind --import loads the weights itself, or to
-        take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME.
+        take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME. Or networks:NAME, a network of the bank
+        with its initial weights, and networks:NAME@STEP, the same at one of its kept moments.
     arch
         Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
         installed.
@@ -80,7 +84,8 @@ def inspect(
     split
         Images to use: train or test. By default test, or all images if there are no splits.
     n
-        Number of images; by default 512, or 32 if they are large.
+        Number of images for gradients; by default 512, or 32 if they are large. Dead filters and the accuracy always
+        take 1,000.
     fast
         Use fewer images and accept wider error bars.
     classes
@@ -101,25 +106,33 @@ def inspect(
         Print the findings as JSON.
     fail_on
         Condition on a finding, such as 'dead>0' or 'accuracy<0.9'; if it holds, a line says why and the exit code
-        is 1. May be repeated. Findings: dead, duplicate, unmeasured, layers, parameters, accuracy, chance,
+        is 1. May be repeated. Findings: dead, silent, duplicate, unmeasured, layers, parameters, accuracy, chance,
         above_null, movement, regime.
     """
     from firstlight._internal.devices import choose_device, computing_on
     from firstlight.cli.options import index_or_key, named_values
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
+    from firstlight.networks.bank import is_in_bank, network_at
     from firstlight.questions.inspect.measure import inspect as inspected
 
     page_file(output)
     _demand_conditions(fail_on or [])
     place = choose_device(device)
-    images = load(data, split, seed=seed, at_most=MOST_IMAGES if n is None else n, **folder.options)
+    images = load(data, split, seed=seed, at_most=max(MOST_IMAGES, n or 0), **folder.options)
     load_from = partial(
         load_model, architecture=arch, factory=factory, classes=classes, shape=images.shape,
         options=named_values(option), entry=entry, call=call,
     )  # fmt: skip
-    model = load_from(checkpoint).to(place)
-    before = None if initial is None else load_from(initial).to(place)
+    if is_in_bank(checkpoint):
+        network, model = network_at(str(checkpoint))
+        start: nn.Module | None = network.initial if initial is None else load_from(initial)
+        if mean is None and std is None:
+            mean, std = network.scaling["mean"], network.scaling["std"]
+    else:
+        model, start = load_from(checkpoint), None if initial is None else load_from(initial)
+    model.to(place)
+    before = None if start is None else start.to(place)
     scaled = images.scaled(mean=mean, std=std, bgr=bgr)
     settings: dict[str, Any] = {
         "n_images": n, "fast": fast, "output_part": index_or_key(model_output), "seed": seed,
@@ -131,7 +144,7 @@ def inspect(
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},
-            lambda: inspected(model, scaled, initial=before, **settings),
+            lambda: inspected(model, scaled, initial=before, listen=_tell, **settings),
             data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
         )
     _write(inspection, output, static=static, quiet=json)
@@ -144,6 +157,14 @@ def _demand_conditions(conditions: list[str]) -> None:
 
     for condition in conditions:
         parsed_condition(condition)
+
+
+def _tell(outcome: "Outcome") -> None:
+    """Say at once that the rest will mean nothing."""
+    from firstlight._internal.safe_text import visible
+
+    if outcome.problem:
+        print(visible(f"firstlight: {outcome.problem}"), file=sys.stderr)
 
 
 def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool) -> None:
@@ -161,7 +182,14 @@ def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> No
 
     if json:
         numbers = finding_numbers(inspection)
-        print_json({"model": inspection.name, **numbers, "layers_not_measured": inspection.unmeasured})
+        print_json(
+            {
+                "model": inspection.name,
+                **numbers,
+                "problem": inspection.outcome.problem,
+                "layers_not_measured": inspection.unmeasured,
+            }
+        )
     lines = failures(inspection, conditions)
     for line in lines:
         print(f"firstlight: {line}", file=sys.stderr)

@@ -34,12 +34,13 @@ def finding_numbers(inspection: Inspection) -> dict[str, float]:
         `dead` and `duplicate` filters of all layers, `silent` layers, all of whose filters are dead, `unmeasured`
         layers, measured `layers`, `parameters`, `accuracy` and `chance` (NaN without labels), `above_null`: layers
         whose filters follow the gradients more than chance explains, `movement`: the largest relative distance of a
-        layer from its initial weights, and `regime`: 0 lazy, 1 feature learning (NaN if unknown).
+        layer from its initial weights, and `regime`: 0 lazy, 1 feature learning (NaN if unknown). If the model is no
+        better than chance, all that depends on what it learned is NaN.
     """
     trained = [row for row in inspection.ansatz.rows if row.pair == TRAINED and not row.is_output]
     above = sum(row.pearson > float(row.null_pearson.max()) for row in trained if row.null_pearson.numel())
     moved = [change.distance for change in inspection.changes if math.isfinite(change.distance)]
-    return {
+    numbers = {
         "dead": float(sum(len(fault.dead) for fault in inspection.faults)),
         "silent": float(len(inspection.silent)),
         "duplicate": float(sum(fault.n_superfluous for fault in inspection.faults)),
@@ -52,6 +53,7 @@ def finding_numbers(inspection: Inspection) -> dict[str, float]:
         "movement": max(moved, default=math.nan) if inspection.has_own_initial else math.nan,
         "regime": math.nan if inspection.regime is None else inspection.regime.score,
     }
+    return {**numbers, **dict.fromkeys(WITHHELD, math.nan)} if inspection.outcome.problem else numbers
 
 
 def failures(inspection: Inspection, conditions: Sequence[str]) -> list[str]:
@@ -73,7 +75,8 @@ def failures(inspection: Inspection, conditions: Sequence[str]) -> list[str]:
         name, relation, bound = parsed_condition(text)
         value = numbers[name]
         if math.isnan(value):
-            lines.append(f"{text}: {name} is unknown for this model and these images")
+            why = f". {inspection.outcome.problem}" if name in WITHHELD and inspection.outcome.problem else ""
+            lines.append(f"{text}: {name} is unknown for this model and these images{why}")
         elif RELATIONS[relation](value, bound):
             lines.append(f"{text}: {name} is {value:g}{_behind(inspection, name)}")
     return lines
@@ -113,6 +116,9 @@ NAMES = (
     "regime",
 )
 """Findings that a condition may name."""
+
+WITHHELD = ("dead", "silent", "duplicate", "above_null", "movement", "regime")
+"""Findings that mean nothing of a model at chance."""
 
 
 def _behind(inspection: Inspection, name: str) -> str:

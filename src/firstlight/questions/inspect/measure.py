@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,16 +10,16 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
 from firstlight._internal.autograd.forward_recorder import Recorder
 from firstlight._internal.autograd.model_outputs import OutputName
-from firstlight._internal.autograd.model_state import evaluating, in_full_precision
+from firstlight._internal.autograd.model_state import evaluating, in_full_precision, without_autocast
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, Ansatz, ansatz_from
+from firstlight.measures.feature_ansatz.filter_activity import filter_activity
 from firstlight.measures.feature_ansatz.filter_faults import FilterFaults, filter_faults
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
@@ -28,14 +28,13 @@ from firstlight.measures.feature_ansatz.layer_maps import (
     top_eigenvectors,
 )
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
-from firstlight.measures.first_layer.any_first_layer import profile
-from firstlight.measures.first_layer.energy_profile import Profile
+from firstlight.measures.first_layer.energy_profile import Profile, profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network
+from firstlight.questions.inspect.accuracy import Outcome, outcome
 from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
 from firstlight.questions.regime.measure import RegimeResult, regime
-from firstlight.training.loop import accuracy
 
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
 FAST_SMALL, FAST_LARGE = 64, 8
@@ -70,8 +69,8 @@ class Inspection(Result):
         Those that were measured.
     data_name, n_images, image_shape
         What the model was shown.
-    accuracy, chance : float
-        Share of right answers and share of the largest class; NaN without labels.
+    outcome : Outcome
+        How often the model is right, beside chance, and whether anything else here means something.
     profile : Profile or None
         Energy profile of the first convolution; None if there is none.
     ansatz : Ansatz
@@ -111,8 +110,7 @@ class Inspection(Result):
     data_name: str
     n_images: int
     image_shape: tuple[int, ...]
-    accuracy: float
-    chance: float
+    outcome: Outcome
     profile: Profile | None
     ansatz: Ansatz
     eigenvectors: tuple[Eigenvectors, ...]
@@ -133,11 +131,21 @@ class Inspection(Result):
         """One line: all numbers would fill a terminal many times."""
         shape = " x ".join(map(str, self.image_shape))
         skipped = f", {len(self.unmeasured)} not measured" if self.unmeasured else ""
-        right = "" if math.isnan(self.accuracy) else f", {self.accuracy:.1%} right"
+        right = "" if math.isnan(self.accuracy) else f", {self.accuracy:.1%} correct"
         return (
             f"Inspection({self.name!r}, {self.n_parameters:,} parameters, {self.n_layers} layers{skipped}; "
             f"{self.n_images} images of {shape}{right})"
         )
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers; NaN without labels."""
+        return self.outcome.value
+
+    @property
+    def chance(self) -> float:
+        """Share of the largest class; NaN without labels."""
+        return self.outcome.chance
 
     @property
     def unmeasured(self) -> dict[str, str]:
@@ -173,6 +181,7 @@ def inspect(
     seed: int = 0,
     name: str | None = None,
     show: bool | None = None,
+    listen: Callable[[Outcome], None] = lambda outcome: None,
 ) -> Inspection:
     """Look at a trained network: filters, energy profile, feature ansatz, maps, movement, faults.
 
@@ -195,11 +204,13 @@ def inspect(
     fast : bool, default False
         Take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : int, default 0
-        Of the choice of images, of the fresh initialisation and of the nulls.
+        Seed for the choice of images, the fresh initialisation and the nulls.
     name : str, optional
-        Of the model in the report.
+        Name of the model in the report.
     show : bool, optional
         Force the progress bars on or off.
+    listen : callable, default lambda outcome: None
+        Told the accuracy, which is known first.
 
     Examples
     --------
@@ -211,8 +222,9 @@ def inspect(
     """
     begun = time.perf_counter()
     model, initial = as_network(model), None if initial is None else as_network(initial)
-    images = chosen_images(tensor_or_images(data), n_images, fast, seed)
-    x = images.x if isinstance(images, ImageData) else images
+    given = tensor_or_images(data)
+    images = chosen_images(given, n_images, fast, seed)
+    whole, x = (one.x if isinstance(one, ImageData) else one for one in (given, images))
     before = fresh_initial(model, seed=seed) if initial is None else initial
     settings: dict[str, Any] = {
         "layers": layers,
@@ -222,6 +234,8 @@ def inspect(
         "show": show,
     }
     with without_autocast(model, before) as halves:
+        how_right = outcome(model, given, output_part=output_part, seed=seed)
+        listen(how_right)
         trained, fresh = (
             patch_gradients(which, x, n_images=len(x), label=label, **settings)
             for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
@@ -235,18 +249,13 @@ def inspect(
             data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
             n_images=len(x),
             image_shape=tuple(x.shape[1:]),
-            accuracy=accuracy_on(model, images, trained.n_outputs, output_part),
-            chance=float(images.counts.max()) / len(images)
-            if isinstance(images, ImageData)
-            else float("nan"),
+            outcome=how_right,
             profile=profile_or_none(model, x.to(parameter.device, parameter.dtype), seed),
             ansatz=ansatz_from(trained, fresh, seed=seed),
             eigenvectors=_eigenvectors(trained.layers),
             maps=_maps(model, _views(trained.layers), x[:N_SHOWN]),
             shown=_displayed(x[:N_SHOWN]),
-            faults=tuple(
-                filter_faults(one.filters, one.sensitivity, name=one.name) for one in trained.layers
-            ),
+            faults=faults_of(model, trained, whole, seed),
             changes=_changes(trained, fresh),
             initial_source="a fresh initialisation" if initial is None else "given",
             has_own_initial=initial is not None,
@@ -277,6 +286,18 @@ def chosen_images(
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
 
 
+def faults_of(
+    model: nn.Module, gradients: PatchGradients, images: Tensor, seed: int
+) -> tuple[FilterFaults, ...]:
+    """Dead and duplicate filters; death is looked for on many images, as that takes forward passes only."""
+    names = [layer.name for layer in gradients.layers]
+    activity = filter_activity(model, images, layers=names, seed=seed)
+    return tuple(
+        filter_faults(layer.filters, activity.active[layer.name], n_images=activity.n_images, name=layer.name)
+        for layer in gradients.layers
+    )
+
+
 def precision_words(halves: set[str]) -> str:
     """How the precision of what was measured differs from that of the model; empty if it does not."""
     if not halves:
@@ -305,16 +326,6 @@ def _summaries(agops: PatchGradients, calls: Mapping[str, int]) -> tuple[LayerSu
         )
         for layer in agops.layers
     )
-
-
-def accuracy_on(
-    model: nn.Module, images: ImageData | Tensor, n_outputs: int, output_part: OutputName
-) -> float:
-    """Share of right answers, where outputs and classes correspond."""
-    if not isinstance(images, ImageData) or output_part is not None or images.n_classes != n_outputs:
-        return float("nan")
-    device = next(model.parameters()).device
-    return accuracy(model, images.replace(x=images.x.to(device), y=images.y.to(device)))
 
 
 def regime_or_reason(

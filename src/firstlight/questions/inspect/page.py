@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES
 from firstlight.measures.feature_ansatz.filter_faults import FilterFaults
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange
@@ -16,35 +17,59 @@ from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid, sprite
 from firstlight.pages.page import Page, Panel, Section
+from firstlight.questions.inspect.accuracy import Outcome
 from firstlight.questions.inspect.measure import Inspection
 from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence, count
 from firstlight.questions.inspect.page_newer_papers import later_sections
 from firstlight.questions.regime.page import LAZY, regime_sections
 
+FEW_IMAGES = 32  # below, a sentence about gradients says on how many images it rests
 MOST_SHOWN = 128  # filters in the picture
 MOST_LISTED = 40  # numbers of dead filters in a sentence; the table has all
 
 
 def inspection_page(inspection: Inspection) -> Page:
-    """Turn an inspection into a page: what was found and what to do about it, then the figures behind that."""
+    """Turn an inspection into a page: what was found and what to do about it, then the figures behind that.
+
+    Of a network at chance, or on pixels that cannot be right, nothing else that was measured means anything.
+    """
+    if inspection.outcome.problem:
+        return _page(
+            inspection,
+            (f"No other verdict is given: {inspection.outcome.problem}", _what(inspection)),
+            tried_sections(inspection.outcome),
+        )
     sections = [_first_layer(inspection.profile, inspection.faults)] if inspection.profile is not None else []
     sections += [
         *_faults(inspection),
-        *ansatz_sections(inspection, calls={layer.name: layer.n_calls for layer in inspection.layers}),
+        *ansatz_sections(
+            inspection.ansatz,
+            eigenvectors=inspection.eigenvectors,
+            maps=inspection.maps,
+            shown=inspection.shown,
+            calls={layer.name: layer.n_calls for layer in inspection.layers},
+        ),
         _movement(inspection),
         *_lazy(inspection),
         *later_sections(inspection.features),
     ]
+    few = f"On {count(inspection.n_images, 'image')} only: " if inspection.n_images < FEW_IMAGES else ""
+    lead = (
+        *_accuracy(inspection),
+        *_unmeasured(inspection),
+        *_precision(inspection),
+        _fault_words(inspection),
+        f"{few}{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
+        _moved(inspection),
+        _what(inspection),
+    )
+    return _page(inspection, lead, tuple(sections))
+
+
+def _page(inspection: Inspection, lead: tuple[str, ...], sections: tuple[Section, ...]) -> Page:
     return Page(
         title=f"What {inspection.name} has learned",
-        lead=(
-            *_unmeasured(inspection),
-            *_precision(inspection),
-            _fault_words(inspection),
-            f"{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
-            _moved(inspection),
-            _what(inspection),
-        ),
+        lead=lead,
         sections=(*sections, _model(inspection)),
         facts={
             "Data": f"{inspection.data_name}, {inspection.n_images} images",
@@ -54,23 +79,48 @@ def inspection_page(inspection: Inspection) -> Page:
     )
 
 
+def tried_sections(outcome: Outcome) -> tuple[Section, ...]:
+    """How often the network is right with each normalisation that was tried."""
+    if not outcome.tried:
+        return ()
+    names = [one.name for one in outcome.tried]
+    ranges = [torch.tensor([a.low, a.value, a.high]) for a in (one.accuracy for one in outcome.tried)]
+    figure = dots(
+        names,
+        [
+            Dots.of("chance", [torch.tensor([outcome.chance])] * len(names), role="null"),
+            Dots.of("accuracy", ranges),
+        ],
+        title="Accuracy by normalisation",
+        alt=f"Accuracy with {len(names)} normalisations of the pixels, each with its 95 % interval, and chance",
+        y="share of the images",
+        height=320,
+    ).with_columns({"flags": [one.flags for one in outcome.tried]})
+    shows = "Share of right answers with its 95 % interval, for each normalisation that was tried."
+    answer = outcome.problem
+    return (
+        Section(
+            title="Which scaling of the pixels fits?",
+            answer=answer,
+            panels=(Panel(figure=figure, shows=shows),),
+        ),
+    )
+
+
+def _accuracy(inspection: Inspection) -> tuple[str, ...]:
+    """What else is worth is known from here."""
+    outcome = inspection.outcome
+    return (f"It classifies {outcome.words}.",) if outcome.accuracy is not None else ()
+
+
 def _what(inspection: Inspection) -> str:
     convolutions = sum("conv" in layer.kind.lower() for layer in inspection.layers)
     shape = " x ".join(str(side) for side in inspection.image_shape)
     text = (
         f"{inspection.name} has {inspection.n_parameters:,} parameters, {count(convolutions, 'convolution')} and "
-        f"{count(len(inspection.layers) - convolutions, 'linear layer')}; it was shown "
-        f"{count(inspection.n_images, 'image')} of {shape}."
+        f"{count(len(inspection.layers) - convolutions, 'linear layer')}. Its gradients were "
+        f"measured on {count(inspection.n_images, 'image')} of {shape}."
     )
-    if math.isfinite(inspection.accuracy):
-        text += (
-            f" It classifies {inspection.accuracy:.0%} of them correctly (always naming the largest class would give "
-            f"{inspection.chance:.0%})."
-        )
-        if inspection.accuracy <= inspection.chance:
-            text += (
-                " That is no more than chance: check the scaling of the pixels and the order of the classes."
-            )
     return text
 
 
@@ -124,8 +174,8 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
     dead_words = f" Crossed out: {count(len(dead), 'dead filter')} ({_listed(dead)})." if dead else ""
     name = profile.layer.name.removesuffix(".weight")
     controls = profile.controls()
-    coarse = float(profile.energy.square().cumsum(0)[max(len(profile.energy) // 3 - 1, 0)])
-    share = coarse / float(profile.energy.square().sum())
+    coarse = float(profile.amplitude.square().cumsum(0)[max(len(profile.amplitude) // 3 - 1, 0)])
+    share = coarse / float(profile.amplitude.square().sum())
     return Section(
         title="What does the first layer look at?",
         answer=f"The coarsest third of the patch patterns holds {share:.0%} of its filters' energy; evenly spread "
@@ -149,7 +199,7 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
             ),
             Panel(
                 figure=_profile_figure(profile),
-                shows="Energy of the filters along the principal components of the patches, from coarse to fine.",
+                shows="Amplitude of the filters along the principal components of the patches, from coarse to fine.",
                 published="Trained first layers agree on a band: neither the very coarse nor the very fine.",
                 formulas=("energy", "components"),
             ),
@@ -163,18 +213,18 @@ def _listed(numbers: list[int]) -> str:
 
 
 def _profile_figure(profile: Profile) -> Figure:
-    top = float(profile.energy.max())
+    top = float(profile.amplitude.max())
     root = profile.root_variance / profile.root_variance.max() * top
     figure = curves(
         [
-            Curve(name="this model", values=profile.energy[None]),
+            Curve(name="this model", values=profile.amplitude[None]),
             Curve(name="random filters of the same size", values=profile.nulls, role="null"),
             Curve(name="root of patch variances (scaled)", values=root[None], role="theory"),
         ],
         title="Energy profile of the first layer",
-        alt="Energy against patch component for the model, for random filters and for the root of the variances",
+        alt="Amplitude against patch component for the model, for random filters and for the root of the variances",
         x="patch component, by decreasing variance",
-        y="energy",
+        y="amplitude",
     )
     # components span all channels, of which a filter of a group sees a part
     patterns = profile.pca.basis.mT.reshape(-1, profile.layer.channels, *profile.layer.size)
@@ -196,10 +246,10 @@ def _moved(inspection: Inspection) -> str:
     most, least = (pick(changes, key=lambda c: c.distance) for pick in (max, min))
     if inspection.has_own_initial:
         lazy = sum(c.distance < 0.1 for c in changes)
+        small = f" {count(lazy, 'layer')} moved by less than a tenth: try freezing them." if lazy else ""
         return (
             f"Training moved layer {most.name} most, by {most.distance:.1f} times its initial size, and layer "
-            f"{least.name} least ({least.distance:.2f}); {lazy} of {len(changes)} layers moved by less than a tenth"
-            + (" and could have been frozen." if lazy else ".")
+            f"{least.name} least ({least.distance:.2f}).{small}"
         )
     grown = sum(c.growth > 1 for c in changes)
     simple = sum(c.effective_rank < 0.8 * c.initial_rank for c in changes)
@@ -293,15 +343,12 @@ def _fault_words(inspection: Inspection) -> str:
     dead, same = sum(len(f.dead) for f in faults), sum(f.n_superfluous for f in faults)
     total = sum(f.n_filters for f in inspection.faults)
     if dead == same == 0 and not silent:
-        return (
-            f"None of its {total:,} filters is dead or a copy of another: there is nothing to prune for free."
-        )
+        return f"None of its {total:,} filters is dead or a copy of another."
     sentences = [_silent_words(silent)] if silent else []
     if dead:
-        sentences.append(
-            f"{_dead_words(faults, dead, total)} Prune what stays dead on more images than these "
-            f"{inspection.n_images}; if that is much, train with a lower rate."
-        )
+        sentences += [_dead_words(faults, dead, total), silence(faults[0].n_images)]
+        if faults[0].n_images >= ENOUGH_IMAGES:
+            sentences.append("Prune them; if there are many, lower the learning rate.")
     if same:
         worst = max(faults, key=lambda f: f.n_superfluous / f.n_filters)
         sentences.append(
@@ -309,6 +356,20 @@ def _fault_words(inspection: Inspection) -> str:
             f"{worst.n_filters}), which could be narrower."
         )
     return " ".join(sentences)
+
+
+def silence(n: int) -> str:
+    """What it means that a filter responded to none of `n` images, by the rule of three.
+
+    Examples
+    --------
+    >>> silence(1000)
+    'Dead: no activation in 1,000 images (so on less than 0.3 % of images, 95 %).'
+    """
+    few = "" if n >= ENOUGH_IMAGES else f" Too few for advice: give at least {ENOUGH_IMAGES:,}."
+    percent = 300 / max(n, 3)
+    bound = f"{percent:.{1 if percent < 10 else 0}f} %"
+    return f"Dead: no activation in {n:,} images (so on less than {bound} of images, 95 %).{few}"
 
 
 def _silent_words(silent: Sequence[FilterFaults]) -> str:
@@ -374,10 +435,9 @@ def _faults(inspection: Inspection) -> tuple[Section, ...]:
         panels=(
             Panel(
                 figure=figure,
-                shows="A filter is dead if no output of the model changes with it on any image shown, repeated if it "
-                f"points in the direction of another (cosine above {faults[0].threshold if faults else 0.99}). "
-                "With more images, some of the dead may turn out to be alive. A layer of which all filters are dead "
-                "may only be switched off by the layer behind it.",
+                shows=f"A filter is dead if it responds to none of {faults[0].n_images:,} images, repeated if it "
+                f"points in the direction of another (cosine above {faults[0].threshold}). A layer of which all "
+                "filters are dead may only be switched off by the layer behind it.",
             ),
         ),
     )

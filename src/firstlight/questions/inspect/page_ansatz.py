@@ -7,46 +7,52 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from firstlight._internal.shapes import Images
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED, Ansatz, AnsatzRow
 from firstlight.measures.feature_ansatz.layer_maps import Eigenvectors, LayerMaps
-from firstlight.pages.chance import beyond_chance, chance_of_ignoring_flat
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid
-from firstlight.pages.page import Answer, Panel, Section
-from firstlight.questions.inspect.measure import Inspection
-from firstlight.questions.tour.ansatz import AnsatzTour
+from firstlight.pages.page import Answer, Panel, Section, beyond_chance, chance_of_ignoring_flat
 
 FOLLOW = "Do the filters follow the gradients?"
+CLEAR = 0.5  # of the way from the null to 1: below, most of a correlation may be the null's
 BLIND = 0.1  # share of a pattern along constant channels below which it ignores flat patches
 
 
-def ansatz_answers(result: AnsatzTour) -> tuple[Answer, ...]:
+def ansatz_answers(ansatz: Ansatz) -> tuple[Answer, ...]:
     """Whether the ansatz holds."""
-    return (
-        Answer(
-            question="Does the feature ansatz hold?", answer=ansatz_sentence(result.ansatz), section=FOLLOW
-        ),
-    )
+    return (Answer(question="Does the feature ansatz hold?", answer=ansatz_sentence(ansatz), section=FOLLOW),)
 
 
 def ansatz_sections(
-    result: AnsatzTour | Inspection, *, calls: Mapping[str, int] | None = None
+    ansatz: Ansatz,
+    *,
+    eigenvectors: Sequence[Eigenvectors] = (),
+    maps: Sequence[LayerMaps] = (),
+    shown: Images,
+    calls: Mapping[str, int] | None = None,
 ) -> tuple[Section, ...]:
     """Do filters follow gradients, what are the features, and where do the layers look.
 
     Parameters
     ----------
-    result : AnsatzTour or Inspection
-        What was measured.
+    ansatz : Ansatz
+        Correlations of every layer, with their nulls.
+    eigenvectors : sequence of Eigenvectors, default ()
+        Leading ones of the first convolution.
+    maps : sequence of LayerMaps, default ()
+        What the convolutions look at in `shown`.
+    shown : Tensor of shape (n, c, h, w)
+        A few images, on which `maps` were computed.
     calls : mapping of str to int, optional
         How often an image meets each layer; by default once.
     """
-    sections = [_correlation(result.ansatz)]
-    if result.eigenvectors:
-        sections.append(_features(result.eigenvectors))
-    if result.maps:
-        sections.append(_maps(result.maps, result.shown, calls or {}))
+    sections = [_correlation(ansatz)]
+    if eigenvectors:
+        sections.append(_features(eigenvectors))
+    if maps:
+        sections.append(_maps(maps, shown, calls or {}))
     return tuple(sections)
 
 
@@ -57,12 +63,22 @@ def ansatz_sentence(ansatz: Ansatz) -> str:
         return "No hidden layer could be compared."
     mean = sum(row.pearson for row in rows) / len(rows)
     null = sum(float(row.null_pearson.mean()) for row in rows) / len(rows)
-    above, below = _outside(rows)
     word = {1: "more than", 0: "no more than", -1: "less than"}[_direction(rows)]
     return (
         f"Filters and gradients correlate at {mean:.2f} on average over {count(len(rows), 'hidden layer')}, {word} "
-        f"gradients turned in random directions ({null:.2f}): {above} of {len(rows)} lie above all their random turns "
-        f"and {below} below, where chance alone gives {_chance(rows) * len(rows):.1f} of each."
+        f"rotated gradients ({null:.2f}). {_beaten(rows)}"
+    )
+
+
+def _beaten(rows: Sequence[AnsatzRow]) -> str:
+    """How many layers lie outside all their controls, beside what chance gives."""
+    (above, below), n = _outside(rows), len(rows)
+    expected = f"{_chance(rows) * n:.1f}"
+    if above == n > 1:
+        return f"All {n} layers beat every rotated control; {expected} expected by chance."
+    return (
+        f"{above} of {n} {'layer beats' if n == 1 else 'layers beat'} every rotated control and {below} stay below all "
+        f"of them; {expected} of each expected by chance."
     )
 
 
@@ -74,8 +90,15 @@ def ansatz_advice(ansatz: Ansatz) -> str:
     above, below = (beyond_chance(n, n=len(rows), p=_chance(rows)) for n in _outside(rows))
     if above and below:
         return "Judge it layer by layer: in some the filters follow the gradients, in others they avoid them."
-    if above:
+    null = sum(float(row.null_pearson.mean()) for row in rows) / len(rows)
+    share = sum(row.excess for row in rows) / len(rows) / max(1 - null, 1e-9)
+    if above and share >= CLEAR:
         return "Its filters may be read as the features that it uses."
+    if above:
+        return (
+            f"They follow the gradients, but only {share:.0%} of the way from the control to a perfect correlation: do "
+            "not read them as the features."
+        )
     return "Do not read its filters as the features that it uses: random ones would correlate as much."
 
 
@@ -241,7 +264,7 @@ def _isotropy_figure(ansatz: Ansatz) -> Figure:
     )
 
 
-def _features(vectors: tuple[Eigenvectors, ...]) -> Section:
+def _features(vectors: Sequence[Eigenvectors]) -> Section:
     by_kind = {one.kind: one for one in vectors}
     words = {"features": "feature matrix", "gradients": "gradient outer product"}
     panels = tuple(
@@ -295,7 +318,7 @@ def _pattern_sentence(leading: Eigenvectors) -> str:
     )
 
 
-def _maps(maps: tuple[LayerMaps, ...], shown: Tensor, calls: Mapping[str, int]) -> Section:
+def _maps(maps: Sequence[LayerMaps], shown: Images, calls: Mapping[str, int]) -> Section:
     panels = [
         Panel(
             figure=picture_grid(
@@ -336,7 +359,7 @@ def _last_call(n_calls: int) -> str:
     )
 
 
-def _places_sentence(maps: tuple[LayerMaps, ...]) -> str:
+def _places_sentence(maps: Sequence[LayerMaps]) -> str:
     """Whether filters and gradients look at the same places; maps of different images are the null."""
     agree = [float(one.agreement.mean()) for one in maps]
     span = f"correlation {min(agree):.2f}" + (f" to {max(agree):.2f}" if len(maps) > 1 else "")

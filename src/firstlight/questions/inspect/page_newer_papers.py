@@ -4,8 +4,7 @@ import math
 
 from firstlight.measures.layers.activations import OUTPUTS
 from firstlight.measures.layers.class_variation import ClassVariation
-from firstlight.pages.chance import beyond_chance
-from firstlight.pages.page import Section
+from firstlight.pages.page import Section, beyond_chance
 from firstlight.questions.inspect.newer_papers import FeatureReport
 
 MISSING = {

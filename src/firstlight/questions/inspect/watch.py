@@ -8,17 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
 from firstlight._internal.autograd.model_outputs import OutputName
+from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.errors import FirstlightError, InvalidInput
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import pearson
 from firstlight.measures.feature_ansatz.ansatz import ansatz_from
+from firstlight.measures.feature_ansatz.filter_activity import filter_activity
 from firstlight.measures.feature_ansatz.filter_faults import filter_faults
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
-from firstlight.measures.first_layer.any_first_layer import profile
-from firstlight.measures.first_layer.energy_profile import Profile, energy_profile
+from firstlight.measures.first_layer.energy_profile import Profile, energy_profile, profile
 from firstlight.measures.first_layer.first_convolution import first_convolution, spread_groups
 from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
 from firstlight.models.kinds import as_network
@@ -50,7 +50,8 @@ def watch(
     ``first_layer_movement``, ``first_layer_zero_filters`` and ``first_layer_rank`` (directions that its filters use).
     With `data` there are five more: ``profile_and_initial`` (correlation of the first layer's energy profile with
     the initial one), ``coarse_energy`` (share of its energy in the coarsest third of the patch components), and
-    seldom, because they need gradients, ``dead_filters``, ``ansatz`` and ``ansatz_null`` of the first layer.
+    seldom, because they need more passes, ``ansatz``, ``ansatz_null`` and ``dead_filters`` of the first layer: those
+    without any response to up to 1,000 of the images, so give as many.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ def watch(
         A file that ends in .csv or .jsonl; TensorBoard's `SummaryWriter`; a logger of Lightning; `mlflow`; `wandb`
         or a run of it; or a function that takes the step and a dictionary of numbers.
     data : Tensor, ImageData, Dataset, DataLoader, folder and others, optional
-        A few images as the model expects them, in any form that :func:`firstlight.data.as_images` takes.
+        Images as the model expects them, in any form that :func:`firstlight.data.as_images` takes.
     every : int, default 50
         Steps between two measurements, if the budget allows.
     budget : float, default 0.01
@@ -70,7 +71,7 @@ def watch(
     output_part : int, str or callable, optional
         Part of the output to use if the model returns a tuple, a dictionary or an object.
     prefix : str, default 'firstlight/'
-        What the names of the numbers begin with.
+        Beginning of the names of the numbers.
 
     Examples
     --------
@@ -227,7 +228,7 @@ class _Probe:
         squares = energy.square()
         coarse = float(squares[: max(1, len(energy) // 3)].sum() / squares.sum())
         try:
-            alike = float(pearson(energy, self.profile.energy))
+            alike = float(pearson(energy, self.profile.amplitude))
         except InvalidInput:  # equal energy along all components, or weights that are not finite
             alike = math.nan
         return dict(zip(OF_PATCHES, (alike, coarse), strict=True))
@@ -239,8 +240,9 @@ class _Probe:
         name = self.first.removesuffix(".weight")
         with without_autocast(self.model):
             agops = patch_gradients(self.model, few, layers=[name], output_part=self.output_part, show=False)
+            activity = filter_activity(self.model, self.images, layers=[name])
         (layer,), (row,) = agops.layers, ansatz_from(agops).rows
-        dead = float(len(filter_faults(layer.filters, layer.sensitivity).dead))
+        dead = float(len(filter_faults(layer.filters, activity.active[name]).dead))
         return dict(zip(COSTLY, (dead, row.pearson, float(row.null_pearson.mean())), strict=True))
 
     def _first(self) -> Tensor:

@@ -22,6 +22,7 @@ from firstlight.cli.output import announce_split, page_file, wrote
 if TYPE_CHECKING:
     from firstlight.kernels.rfm import Round
 
+FEWEST_IMAGES = 20
 app = App(name="rfm", help="Learn the features of a convolutional kernel, and predict with it.")
 
 
@@ -87,10 +88,12 @@ def rfm(
     from firstlight.questions.kernel.page import rfm_page
 
     page_file(output)
+    _demand_enough(n)
     place = choose_device(device)
     if save is not None and save.exists():
         raise InvalidInput(f"`save` must not exist yet; {save} does.")
     train, test = load_splits(data, n=n, n_test=n_test, seed=seed, **folder.options)
+    _demand_enough(len(train))
     announce_split(train, test)
     photos = load("photos", split="test", n=8, seed=seed).x
     machine = ConvRFMClassifier(
@@ -111,12 +114,23 @@ def rfm(
             data=f"{train.fingerprint} {test.fingerprint}",
         )
     print(
-        f"Test accuracy {learned.test:.1%} (round {learned.best}); plain kernel {learned.plain_test:.1%}. "
+        f"Accuracy on {learned.n_test} test images {learned.share(learned.test)} (round {learned.best}); plain kernel "
+        f"{learned.share(learned.plain_test)}. "
         f"Metric with shuffled labels: cosine {learned.cosine:.2f}."
     )
     wrote(write_page(rfm_page(learned), output, static=static))  # first: a machine too large must not cost it
     if save is not None:
         print(f"Saved the machine in {save_machine(machine, save)}.")
+
+
+def _demand_enough(n: int | None) -> None:
+    """Refuse what cannot be learned from now, not after half a minute."""
+    from firstlight._internal.errors import InvalidInput
+
+    if n is not None and n < FEWEST_IMAGES:
+        raise InvalidInput(
+            f"`n` must be at least {FEWEST_IMAGES}: a fifth of the images chooses the round; got {n}."
+        )
 
 
 @app.command
@@ -146,15 +160,16 @@ def predict(
     from firstlight.cli.output import print_json
     from firstlight.data.catalogue import load
     from firstlight.estimators.saving import load_machine
+    from firstlight.maths.correlation import share_interval
 
     place = choose_device(device)
     machine = load_machine(model)
     images = load(data, split, n=n, seed=seed, **folder.options)
     with computing_on(place):
         predictions = machine.predict(images.x)
-    accuracy = float((predictions == images.y.numpy()).mean())
+    accuracy = share_interval(int((predictions == images.y.numpy()).sum()), len(images))
     if json:
-        print_json({"accuracy": accuracy, "predictions": predictions.tolist()})
+        print_json({"accuracy": accuracy.value, "predictions": predictions.tolist()})
     else:
         part = images.meta["split"]
-        print(f"{accuracy:.1%} of {len(images)} images of {data} ({part}) are classified correctly.")
+        print(f"{accuracy.percent(1)} of {len(images)} images of {data} ({part}) are classified correctly.")

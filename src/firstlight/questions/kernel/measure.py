@@ -14,10 +14,10 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions.labels import shuffled_labels
 from firstlight.estimators.convrfm import ConvRFMClassifier
 from firstlight.kernels.rfm import Round
-from firstlight.maths.correlation import cosine, pearson
+from firstlight.maths.correlation import cosine, pearson, share_interval
 from firstlight.maths.patches import PatchGeometry, extract_patches
 from firstlight.maths.pca import patch_pca
-from firstlight.models.spec import ModelSpec
+from firstlight.models.building import ModelSpec
 from firstlight.questions.first_layer.measure import explain_profile
 from firstlight.training.ensemble import train_once
 from firstlight.training.recipe import Recipe
@@ -32,9 +32,9 @@ class ThreeTheories(Result):
     Parameters
     ----------
     kernel : Tensor of shape (m,)
-        Energy of the learned metric M.
+        Amplitude of the learned metric M.
     network : Tensor of shape (m,)
-        Energy of a trained network's first layer.
+        Amplitude of a trained network's first layer.
     theory : Tensor of shape (m,)
         The linear network's closed form without labels, fitted to the network.
     """
@@ -80,6 +80,8 @@ class LearnedKernel(Result):
         Three accounts of the first layer, if a network was trained.
     seconds : float
         Wall time.
+    n_test : int
+        Test images behind the accuracies.
     """
 
     data_name: str
@@ -101,6 +103,13 @@ class LearnedKernel(Result):
     pearson: float
     first_layer: ThreeTheories | None
     seconds: float
+    n_test: int = 0
+
+    def share(self, accuracy: float) -> str:
+        """A test accuracy in words, with its 95 % range where the number of images is known."""
+        if not self.n_test:
+            return f"{accuracy:.1%}"
+        return share_interval(round(accuracy * self.n_test), self.n_test).percent(1)
 
 
 def learn_kernel(
@@ -162,6 +171,7 @@ def learn_kernel(
         pearson=float(pearson(metric.flatten(), other.flatten())),
         first_layer=_three_theories(train, metric, side, machine.random_state) if with_network else None,
         seconds=time.perf_counter() - start,
+        n_test=len(test),
     )
 
 
@@ -190,6 +200,6 @@ def _three_theories(train: ImageData, metric: Tensor, side: int, seed: int) -> T
     explanation = explain_profile(trained.into(spec(seed)), train, seed=seed)
     basis = patch_pca(train.x, PatchGeometry.square(side)).basis
     kernel = torch.einsum("di,de,ei->i", basis, metric, basis).clamp(min=0).sqrt()
-    parts = (kernel, explanation.profile.energy, explanation.bias_curve)
+    parts = (kernel, explanation.profile.amplitude, explanation.bias_curve)
     scaled = [part.double() / part.max() for part in parts]
     return ThreeTheories(kernel=scaled[0], network=scaled[1], theory=scaled[2])

@@ -44,16 +44,16 @@ def _gained(learned: LearnedKernel) -> str:
     gain = 100 * (learned.test - learned.plain_test)
     chosen = "the plain kernel itself" if learned.best == 0 else f"round {learned.best}"
     return (
-        f"The plain kernel classifies {learned.plain_test:.1%} of unseen images correctly, the chosen one "
-        f"{learned.test:.1%} ({gain:+.1f} points). Validation squared error chose {chosen}; no test image took part."
+        f"Of {learned.n_test} unseen images the plain kernel classifies {learned.share(learned.plain_test)} "
+        f"correctly, the chosen one {learned.share(learned.test)}: {gain:+.1f} points. Validation squared error chose "
+        f"{chosen}; no test image took part."
     )
 
 
 def _labels(learned: LearnedKernel) -> str:
     return (
         f"With shuffled labels the kernel learns a metric at cosine {learned.cosine:.2f} (Pearson "
-        f"{learned.pearson:.2f}) to this one: that much of what M looks at comes from the images alone, not from "
-        "their labels."
+        f"{learned.pearson:.2f}) to this one. That part comes from the images alone, the rest from their labels."
     )
 
 
@@ -164,10 +164,10 @@ def _first_layer(learned: LearnedKernel) -> tuple[Section, ...]:
                             Curve(name="trained network", values=three.network[None]),
                             Curve(name="linear network, no labels", values=three.theory[None], role="theory"),
                         ],
-                        title="Energy along the components of the patches",
-                        alt="Three curves of energy against patch component, from coarse to fine",
+                        title="Amplitude along the components of the patches",
+                        alt="Three curves of amplitude against patch component, from coarse to fine",
                         x="patch component, by decreasing variance",
-                        y="energy, largest = 1",
+                        y="amplitude, largest = 1",
                     ),
                     shows="The metric of the kernel, the first layer of a network, and the closed form of the linear "
                     "network.",

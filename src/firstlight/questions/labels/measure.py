@@ -14,6 +14,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight._internal.shapes import Labels
 from firstlight.data.conversion import ImagesLike
 from firstlight.data.images import ImageData
+from firstlight.maths.correlation import roc_area, share_interval
 from firstlight.questions.labels.networks import PartView, plan_networks, view_all
 from firstlight.questions.labels.result import (
     LabelCheck,
@@ -22,9 +23,7 @@ from firstlight.questions.labels.result import (
     joined_check,
     labelled_images,
     scaled_ranks,
-    share_interval,
 )
-from firstlight.questions.order.measure import separation
 
 GROUPS = 2  # an image whose label we change in one group keeps it in the other
 FOLDS = 2
@@ -86,6 +85,14 @@ def check_labels(
     -------
     LabelCheck
         Without suspects if the networks did not learn more than the largest class.
+
+    Examples
+    --------
+    >>> from firstlight import load
+    >>> photos = load("photos", n=80)
+    >>> check = check_labels(photos, epochs=1, top=5, n_jobs=1, show=False)
+    >>> check.suspicion.shape, check.planted.n  # errors planted to see how many are found
+    (torch.Size([80]), 10)
     """
     start = time.perf_counter()
     images = labelled_images(data)
@@ -191,7 +198,7 @@ def _measured(by_group: Float[Tensor, "groups n"], planted: Bool[Tensor, "groups
         int(wrong[suspicion.argsort(descending=True, stable=True)[:first]].sum())
         for suspicion, wrong in zip(by_group, planted, strict=True)
     )
-    areas = [separation(s, w) for s, w in zip(by_group, planted, strict=True)]
+    areas = [roc_area(s, w) for s, w in zip(by_group, planted, strict=True)]
     return PlantedErrors(
         n=int(planted.sum()),
         found=share_interval(found, int(planted.sum())),

@@ -18,13 +18,12 @@ from firstlight._internal.seeds import global_seed, seed_from
 from firstlight._internal.shapes import Images, Labels
 from firstlight.data.images import ImageData
 from firstlight.data.interventions.normalisation import ChannelNormalisation
-from firstlight.measures.learning_order.accessibility import AccessibilityRecorder
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder, class_scores
 from firstlight.measures.learning_order.discriminability import penultimate_features
-from firstlight.measures.learning_order.label_scores import class_scores
 from firstlight.models.building import available, build
+from firstlight.models.kinds import model_from_code, unwrapped
 from firstlight.models.other_packages import build_of_other_package, is_of_other_package
-from firstlight.models.user_code import model_from_code
-from firstlight.models.wrappers import unwrapped
+from firstlight.questions.labels.result import FEWEST_IMAGES, FEWEST_PER_CLASS
 from firstlight.training.loop import train
 from firstlight.training.recipe import Recipe
 
@@ -168,9 +167,18 @@ def plan_networks(
     if affordable < FEWEST_EPOCHS:
         raise InvalidInput(
             f"`budget` must allow {FEWEST_EPOCHS} epochs, about {FEWEST_EPOCHS * an_epoch:.0f} s here; got "
-            f"{budget:g} s. Give more time, fewer or smaller images, or a smaller network."
+            f"{budget:g} s. {_what_fits(data, budget / (FEWEST_EPOCHS * an_epoch))}"
         )
     return LabelNetworks(factory=factory, name=name, epochs=min(chosen, affordable), seed=seed), prepared
+
+
+def _what_fits(data: ImageData, share: float) -> str:
+    """How many images may be checked in this share of the time that all take."""
+    fits = int(0.9 * share * len(data))  # a little less: the time of a pass was measured on two
+    fits -= fits % 10 ** max(0, len(str(fits)) - 2)
+    if fits < max(FEWEST_IMAGES, FEWEST_PER_CLASS * int((data.counts > 0).sum())):
+        return "Give more time, smaller images, or a smaller network."
+    return f"--n {fits} fits: so many images, drawn evenly over the classes. Or give more time, or a smaller network."
 
 
 def view_all(

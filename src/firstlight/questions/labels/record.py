@@ -12,13 +12,13 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.untrusted_files import demand_regular, guarded
 from firstlight.data.conversion import ImagesLike
 from firstlight.data.images import ImageData
+from firstlight.maths.correlation import share_interval
 from firstlight.questions.labels.result import (
     LabelCheck,
     demand_settings,
     joined_check,
     labelled_images,
     scaled_ranks,
-    share_interval,
 )
 
 

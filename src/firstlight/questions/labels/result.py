@@ -1,10 +1,8 @@
 """What a check of labels returns: the suspicion of every label, in numbers and in words."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 from jaxtyping import Float, Int
@@ -18,8 +16,8 @@ from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData
 from firstlight.data.label_table import load_label_table
+from firstlight.data.shown_images import ShownImages, shown_images
 from firstlight.maths.correlation import Interval, ranks
-from firstlight.questions.order.measure import Shown, shown_images
 
 FEWEST_IMAGES, FEWEST_PER_CLASS = 40, 4
 
@@ -79,7 +77,7 @@ class LabelCheck(Result):
         Where every image stands in the data set that the images were chosen from.
     files : tuple of str
         The files, if each image has one.
-    suspects : Shown
+    suspects : ShownImages
         The most suspicious images, with the label they carry; none if the networks did not learn.
     accuracy : Interval
         Share of images whose held-out class is the label, with its 95 % range.
@@ -104,7 +102,7 @@ class LabelCheck(Result):
     neighbours: Float[Tensor, " n"]
     position: Int[Tensor, " n"]
     files: tuple[str, ...]
-    suspects: Shown
+    suspects: ShownImages
     accuracy: Interval
     majority: float
     planted: PlantedErrors | None
@@ -154,21 +152,6 @@ class LabelCheck(Result):
         columns["suspicion"] = [round(float(self.suspicion[i]), 6) for i in order]
         columns["reason"] = [self.reason(i) for i in order]
         return write_csv(Path(path), columns)
-
-
-def share_interval(hits: int, n: int, *, level: float = 0.95) -> Interval:
-    """Share of hits with Wilson's interval, which stays in [0, 1] and holds for small numbers too.
-
-    Examples
-    --------
-    >>> [round(bound, 3) for bound in (share_interval(9, 10).low, share_interval(9, 10).high)]
-    [0.596, 0.982]
-    """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    share = hits / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Interval(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half), level=level)
 
 
 def labelled_images(data: ImagesLike) -> ImageData:

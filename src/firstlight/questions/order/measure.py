@@ -1,21 +1,20 @@
-"""What a user learns from the order in which his examples were learned."""
+"""What the order of learning tells about the examples: early, late, and probably mislabelled ones."""
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, RandomSampler
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight._internal.shapes import Images
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData
+from firstlight.data.shown_images import ShownImages, shown_images
 from firstlight.maths.correlation import ranks
 from firstlight.maths.pca import image_pca
 from firstlight.measures.learning_order.accessibility import AccessibilityHistory
@@ -32,35 +31,6 @@ Features = Tensor | Sequence[Tensor] | None  # a matrix of image x feature, or o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown(Result):
-    """Some images, ready to be looked at.
-
-    Parameters
-    ----------
-    index : integer Tensor of shape (n,)
-        Where they stand in the caller's data: ``data.x[index]`` are these images.
-    position : integer Tensor of shape (n,)
-        Where they stand in the data set that the caller's data were chosen from.
-    files : tuple of str
-        Their files, if each has one of its own.
-    images : Tensor of shape (n, c, h, w)
-        Pixels in [0, 1].
-    labels : tuple of str
-        Names of the classes they are labelled with.
-    """
-
-    index: Int[Tensor, " n"]
-    images: Images
-    labels: tuple[str, ...]
-    position: Int[Tensor, " n"]
-    files: tuple[str, ...] = ()
-
-    def within(self, chosen: Int[Tensor, " m"]) -> "Shown":
-        """Refer to the data that `chosen` was taken from, instead of to the chosen images."""
-        return dataclasses.replace(self, index=chosen[self.index])
-
-
-@dataclass(frozen=True, kw_only=True)
 class OrderReport(Result):
     """Earliest and latest images, likely label errors, and what predicts the order.
 
@@ -69,15 +39,15 @@ class OrderReport(Result):
     scores : Tensor of shape (n,)
         Accessibility of every example over all networks.
     accuracy : Tensor of shape (nets, epochs)
-        Of every network and epoch.
+        Training accuracy of every network after every epoch.
     constancy : Constancy or None
         Agreement of two ensembles, with the fastest share chosen by a third; None if there are too few
         networks to tell.
-    earliest, latest : Shown
+    earliest, latest : ShownImages
         Images learned first and last.
     suspicion : Tensor of shape (n,)
         Of a wrong label, in [0, 1], see :func:`label_suspicion`.
-    suspects : Shown
+    suspects : ShownImages
         The most suspicious images, with the label they carry.
     correlations : dict of str to OrderCorrelation
         Accessibility against every score that needs no training of a network; "contrast" is there as a
@@ -87,10 +57,10 @@ class OrderReport(Result):
     scores: Float[Tensor, " n"]
     accuracy: Float[Tensor, "nets epochs"]
     constancy: Constancy | None
-    earliest: Shown
-    latest: Shown
+    earliest: ShownImages
+    latest: ShownImages
     suspicion: Float[Tensor, " n"]
-    suspects: Shown
+    suspects: ShownImages
     correlations: dict[str, OrderCorrelation]
 
     @property
@@ -99,7 +69,7 @@ class OrderReport(Result):
         return max(self.correlations, key=lambda name: abs(self.correlations[name].pointwise.value))
 
 
-def order_report(
+def learning_order(
     history: AccessibilityHistory | Sequence[AccessibilityHistory],
     data: ImagesLike,
     *,
@@ -114,22 +84,34 @@ def order_report(
     Parameters
     ----------
     history : AccessibilityHistory or sequence of AccessibilityHistory
-        Of one ensemble, which is cut in three if it is large enough, or of several.
+        Record of one ensemble, which is cut in three if it is large enough, or of several.
     data : ImageData, Dataset, DataLoader, folder and others
         The examples that were followed, in their order, with the labels that were trained on; in any form that
         :func:`firstlight.data.as_images` takes.
     features : Features, optional
-        Of one trained network or of each, such as
-        :func:`~firstlight.measures.learning_order.penultimate_features`; adds the discriminability in that
-        layer of the first, and finds more of the wrong labels.
+        Features of one trained network or of each, such as
+        :func:`~firstlight.measures.learning_order.penultimate_features`. They add the discriminability in that
+        layer of the first network, and more of the wrong labels are found.
     n_shown : int, default 24
-        Images of each kind.
+        Number of images of each kind.
     k : int, default 10
-        Neighbours of the discriminability.
+        Number of neighbours that the discriminability looks at.
     ridge : float, default 0.1
-        Of the linear classifier behind the critical component.
+        Ridge of the linear classifier behind the critical component.
     seed : int, default 0
-        Of resampling.
+        Seed of the resampling.
+
+    Examples
+    --------
+    >>> from firstlight import build, load
+    >>> from firstlight.measures.learning_order import AccessibilityRecorder
+    >>> photos, network = load("photos", n=24), build("small", classes=8, width=0.25)
+    >>> recorder = AccessibilityRecorder(photos.x, photos.y)
+    >>> for _epoch in range(2):
+    ...     recorder.record(network)  # in a training: once per epoch
+    >>> report = learning_order(recorder.history(), photos, n_shown=3)
+    >>> report.scores.shape, report.earliest.index.shape
+    (torch.Size([24]), torch.Size([3]))
     """
     if isinstance(data, DataLoader) and isinstance(data.sampler, RandomSampler):
         raise InvalidInput(
@@ -198,20 +180,6 @@ def label_suspicion(
     return ((1 - w) * (ranks(late) - 1) + w * (ranks(near) - 1)) / count
 
 
-def separation(suspicion: Float[Tensor, " n"], wrong: Tensor) -> float:
-    """Area under the ROC curve: chance that a wrong label looks more suspicious than a right one.
-
-    Examples
-    --------
-    >>> separation(torch.tensor([0.9, 0.2, 0.4]), torch.tensor([True, False, False]))
-    1.0
-    """
-    bad, good = int(wrong.sum()), int((~wrong).sum())
-    if bad == 0 or good == 0:
-        raise InvalidInput("`wrong` must mark some examples and leave some unmarked.")
-    return float((ranks(suspicion)[wrong].sum() - bad * (bad + 1) / 2) / (bad * good))
-
-
 def _per_network(features: Features, n: int) -> list[Tensor]:
     per_network = [features] if isinstance(features, Tensor) else list(features or ())
     for one in per_network:
@@ -273,22 +241,6 @@ def _mean_margin(data: ImageData) -> Float[Tensor, " n"]:
     mine = distances.gather(1, data.y[:, None])[:, 0]
     others = distances.masked_fill(own.bool(), torch.inf).min(1).values
     return torch.where(others.isfinite(), others - mine, 0.0)
-
-
-def shown_images(index: Int[Tensor, " n"], data: ImageData) -> Shown:
-    """Some images of `data` with pixels in [0, 1], whatever their scale."""
-    low, high = torch.aminmax(data.x)
-    pixels = data.x[index].float()
-    if low < 0 or high > 1:  # normalised or whitened images: each picture on its own scale
-        floor, top = pixels.amin((1, 2, 3), keepdim=True), pixels.amax((1, 2, 3), keepdim=True)
-        pixels = (pixels - floor) / (top - floor).clamp(min=1e-12)
-    return Shown(
-        index=index,
-        images=pixels,
-        labels=tuple(data.classes[int(y)] for y in data.y[index]),
-        position=data.origin[index],
-        files=tuple(data.files[i] for i in index.tolist()) if data.files else (),
-    )
 
 
 def _is_flat(values: Tensor) -> bool:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 import torch
 
+from firstlight.data.shown_images import ShownImages
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.heatmap import heatmap
 from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Panel, Section
-from firstlight.questions.order.measure import OrderReport, Shown
+from firstlight.questions.order.measure import OrderReport
 from firstlight.questions.order.tour_part import OrderTour
 
 FIRST_AND_LAST = "Which images are learned first, and which last?"
@@ -25,7 +26,7 @@ def order_sections(tour: OrderTour) -> tuple[Section, ...]:
 def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
     """Which images came first and last, and whether all networks agree."""
     report = tour.report
-    first, last = (_most(shown) for shown in (report.earliest, report.latest))
+    first, last = _typical(report.earliest, report.latest), _typical(report.latest, report.earliest)
     return (
         Answer(
             question="Which images were learned first, which last?",
@@ -35,10 +36,13 @@ def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
     )
 
 
-def _most(shown: Shown) -> str:
-    """The classes that make up most of some images."""
-    parts = _counted(shown).split(", ")
-    return f"mostly {' and '.join(part.split(' ', 1)[1] for part in parts[:2])}"
+def _typical(shown: ShownImages, others: ShownImages) -> str:
+    """The classes that some images have more of than others do; a class in both tells nothing of either."""
+    more = {
+        name: shown.labels.count(name) - others.labels.count(name) for name in dict.fromkeys(shown.labels)
+    }
+    chosen = [name for name in sorted(more, key=lambda name: -more[name]) if more[name] > 0][:2]
+    return f"more often {' and '.join(chosen)}" if chosen else "no class more than another"
 
 
 def _agreed(report: OrderReport) -> str:
@@ -177,7 +181,7 @@ def _doubtful(report: OrderReport) -> Section:
     )
 
 
-def _pictures(shown: Shown, title: str, what: str) -> Figure:
+def _pictures(shown: ShownImages, title: str, what: str) -> Figure:
     return picture_grid(
         shown.images,
         title=title,
@@ -188,7 +192,7 @@ def _pictures(shown: Shown, title: str, what: str) -> Figure:
     ).with_columns(_names(shown))
 
 
-def _names(shown: Shown) -> dict[str, Sequence[object]]:
+def _names(shown: ShownImages) -> dict[str, Sequence[object]]:
     """How a reader finds the images again: by file, or by number in the data set."""
     names: dict[str, Sequence[object]] = {
         "label": shown.labels,
@@ -197,10 +201,10 @@ def _names(shown: Shown) -> dict[str, Sequence[object]]:
     return {**names, "file": shown.files} if shown.files else names
 
 
-def _zoom(shown: Shown) -> int:
+def _zoom(shown: ShownImages) -> int:
     return max(1, 64 // max(shown.images.shape[2:]))
 
 
-def _counted(shown: Shown) -> str:
+def _counted(shown: ShownImages) -> str:
     counts = {name: shown.labels.count(name) for name in dict.fromkeys(shown.labels)}
     return ", ".join(f"{n} {name}" for name, n in sorted(counts.items(), key=lambda item: -item[1]))

@@ -1,22 +1,31 @@
 """The learning order of a user's images, from an ensemble trained within minutes."""
 
 import dataclasses
+import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
 from firstlight._internal.store.runs import Store
 from firstlight.data.images import ImageData, even_sample
 from firstlight.data.interventions.normalisation import ChannelNormalisation
-from firstlight.measures.learning_order.accessibility import RecordAccessibility, history_of
+from firstlight.data.shown_images import shown_images
+from firstlight.measures.learning_order.accessibility import (
+    AccessibilityHistory,
+    RecordAccessibility,
+    history_of,
+)
 from firstlight.measures.learning_order.discriminability import penultimate_features
-from firstlight.models.spec import ModelSpec
-from firstlight.questions.order.measure import OrderReport, order_report
+from firstlight.models.building import ModelSpec
+from firstlight.questions.order.measure import OrderReport, learning_order
 from firstlight.training.ensemble import train_ensemble
 from firstlight.training.recipe import Recipe
 
@@ -96,7 +105,7 @@ def run_order_tour(
     )
     history = history_of([net.records[0] for net in trained])
     features = [penultimate_features(net.into(spec(net.seed)), small.x) for net in trained]
-    report = order_report(history, chosen, features=features, n_shown=min(24, len(chosen)), seed=seed)
+    report = learning_order(history, chosen, features=features, n_shown=min(24, len(chosen)), seed=seed)
     return OrderTour(
         report=dataclasses.replace(
             report,
@@ -109,6 +118,60 @@ def run_order_tour(
         n_images=len(chosen),
         recipe=f"{nets} networks, {epochs} epochs, SGD, rate {recipe.lr}, batch 32, "
         f"images of {small.shape[1]} x {small.shape[2]}",
+        seconds=time.perf_counter() - start,
+    )
+
+
+def order_from_training(
+    histories: Sequence[AccessibilityHistory],
+    train: ImageData,
+    *,
+    recipe: str,
+    n_predicted: int = 2000,
+    n_shown: int = 24,
+    seed: int = 0,
+) -> OrderTour:
+    """Report the order in which networks learned the images they were trained on.
+
+    Parameters
+    ----------
+    histories : sequence of AccessibilityHistory
+        Of each network; they may have trained for different numbers of epochs.
+    train : ImageData
+        The images, in the order of the histories.
+    recipe : str
+        How the networks were trained, in words.
+    n_predicted : int, default 2000
+        Size of the sample on which agreement, predictors and doubtful labels are measured; other images have no
+        suspicion. First and last images are chosen among all.
+    n_shown : int, default 24
+        Images of each kind.
+    seed : int, default 0
+        Seed for the sample, and for the order of images that were learned equally early.
+    """
+    start = time.perf_counter()
+    scores = torch.stack([history.scores for history in histories]).mean(0)
+    index = even_sample(train.y, min(n_predicted, len(train)), n_classes=train.n_classes, seed=seed)
+    report = learning_order([history.take(index) for history in histories], train.take(index), seed=seed)
+    # thousands of images are right after every epoch: which of them are shown is left to chance
+    drawn = torch.randperm(len(scores), generator=generator_from("order shown", seed))
+    ranked = drawn[scores[drawn].argsort(descending=True, stable=True)]
+    n_shown = min(n_shown, len(train))
+    return OrderTour(
+        report=dataclasses.replace(
+            report,
+            scores=scores,
+            earliest=shown_images(ranked[:n_shown], train),
+            latest=shown_images(ranked.flip(0)[:n_shown], train),
+            suspicion=scores.new_full(scores.shape, math.nan).index_copy(
+                0, index, report.suspicion.to(scores)
+            ),
+            suspects=report.suspects.within(index),
+        ),
+        index=torch.arange(len(train)),
+        data_name=str(train.meta.get("name", "images")),
+        n_images=len(train),
+        recipe=recipe,
         seconds=time.perf_counter() - start,
     )
 

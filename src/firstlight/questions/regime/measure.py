@@ -2,21 +2,21 @@
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.autocast import without_autocast
-from firstlight._internal.autograd.model_state import evaluating
+from firstlight._internal.autograd.model_state import evaluating, without_autocast
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
+from firstlight.maths.correlation import Interval
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, ansatz
 from firstlight.measures.linearized.exact_solution import solve_linearized
 from firstlight.measures.linearized.tangent_kernel import ntk_gram
@@ -33,6 +33,9 @@ from firstlight.models.linearized import LinearizedModel, linearize
 from firstlight.training.loop import accuracy, predictions
 
 N_KERNEL = 64
+N_RANDOM_STEPS, FEWEST_OF_RANDOM = 8, 8  # of their kernels a quarter of the images, but at least 8
+STUDENT = 2.365  # 97.5 % point of Student's t with 7 degrees of freedom
+SATURATED = 0.99  # of a remainder, which is at most 1
 N_FIT_ROWS = 3000  # images times classes that the exact solve is given
 MOST_OUTPUTS = 10  # of many outputs so many are looked at
 # Calibrated on networks that are lazy or rich by the scale of their outputs (benchmarks/regime_calibration.py): 12
@@ -48,7 +51,7 @@ class Movement(Result):
     Parameters
     ----------
     kernel : NtkChange
-        How far the tangent kernel turned and grew.
+        How far the tangent kernel rotated and grew.
     remainder : float
         :math:`|f(w) - f_{lin}(w - w_0)| / |f(w) - f(w_0)|` on the images, at most 1: the share of the
         change that the linearisation at the initial weights does not explain.
@@ -71,11 +74,14 @@ class RegimeResult(Result):
     ----------
     training : Movement
         What the training did.
-    random_step : Movement
-        What a step of the same length in every weight tensor, in a random direction, does: the null of
-        movement without learning.
+    random_steps : tuple of Movement
+        What steps of the same length in every weight tensor, in random directions, do: the null of movement
+        without learning.
+    null_range : Interval
+        Mean score of the random steps, and the range in which the score of one more would lie in 95 % of cases,
+        on other images too.
     unrelated : NtkChange
-        How far the kernel of an independent initialisation is turned from the initial kernel.
+        How far the kernel of an independent initialisation is rotated from the initial kernel.
     movement : float
         :math:`\|w - w_0\| / \|w_0\|` over all weights.
     changes : tuple of LayerChange
@@ -95,7 +101,8 @@ class RegimeResult(Result):
     """
 
     training: Movement
-    random_step: Movement
+    random_steps: tuple[Movement, ...]
+    null_range: Interval
     unrelated: NtkChange
     movement: float
     changes: tuple[LayerChange, ...]
@@ -119,8 +126,13 @@ class RegimeResult(Result):
 
     @property
     def null(self) -> float:
-        """The score of a random step of the same length."""
-        return self.random_step.score
+        """Mean score of the random steps of the same length."""
+        return self.null_range.value
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether nothing of the change is linear, neither of training nor of the random steps."""
+        return min(step.remainder for step in (self.training, *self.random_steps)) >= SATURATED
 
     @property
     def gap(self) -> float:
@@ -129,19 +141,30 @@ class RegimeResult(Result):
 
     @property
     def kind(self) -> str:
-        """The score in words, by thresholds that were calibrated on networks of known kind."""
+        """The score in words, by thresholds that were calibrated on networks of known kind.
+
+        A score that random steps reach too says how far training went, and nothing about what it learned.
+        """
         if self.score < LAZY:
             return "lazy"
+        if self.score <= self.null_range.high:
+            return "cannot tell"
         return "feature learning" if self.score > LEARNING else "between lazy and feature learning"
 
     def sentence(self) -> str:
         """One sentence with the number, its parts and its null."""
-        return (
-            f"Training was {self.kind}: {self.score:.2f} on the line from lazy (0) to feature learning (1). Its "
-            f"tangent kernel turned by {self.training.kernel.rotation:.2f} and {self.training.remainder:.0%} of the "
-            f"change of its outputs is not linear in the weights; a random step of the same length gives "
-            f"{self.null:.2f}."
+        null = self.null_range
+        line = f"{self.score:.2f} on the line from lazy (0) to feature learning (1)"
+        random = f"random steps of the same length give {null.value:.2f} ({null.low:.2f} to {null.high:.2f})"
+        parts = (
+            f"tangent kernel rotated by {self.training.kernel.rotation:.2f} (1 - cosine) and "
+            f"{self.training.remainder:.0%} of the change of its outputs is not linear in the weights"
         )
+        if self.is_saturated:
+            parts += ", which is saturated: the random steps reach 100% too, so that only the rotation tells"
+        if self.kind == "cannot tell":
+            return f"Whether training was lazy cannot be told: {line}, but {random}. Its {parts}."
+        return f"Training was {self.kind}: {line}; {random}. Its {parts}."
 
 
 @follows_device
@@ -177,22 +200,22 @@ def regime(
     test : ImageData, optional
         Held-out images; by default those of `data` that the linearisation was not fitted to.
     n_kernel : int, default N_KERNEL
-        Images of the tangent kernels.
+        Number of images of the tangent kernels.
     n_fit : int, optional
         Images for the exact solve, by default 3000 over the number of classes; 0 leaves it out. The
         network may have seen more: the gap then counts that too.
     with_ansatz : bool, default True
         Measure the feature ansatz too.
     seed : int, default 0
-        Of the choice of images, of the random step and of the independent initialisation.
+        Seed for the choice of images, the random steps and the independent initialisation.
     show : bool, optional
         Force the progress bars on or off.
 
     Notes
     -----
-    Four tangent kernels between `n_kernel` images, of at most 10 outputs. Batch normalisation of the initial
-    network gets the statistics of these images in place of its placeholders. Autocast inside the forward pass
-    is switched off.
+    Three tangent kernels between `n_kernel` images, of at most 10 outputs, and eight between a quarter of them.
+    Batch normalisation of the initial network gets the statistics of these images in place of its placeholders.
+    Autocast inside the forward pass is switched off.
 
     Examples
     --------
@@ -215,18 +238,23 @@ def regime(
         chosen = torch.randperm(len(x), generator=generator_from("regime", seed))[:n_kernel]
         few, labels = x[chosen], data.y[chosen] if isinstance(data, ImageData) else None
         _calibrate(before, few)
-        moved = _randomly_moved(before, trained, seed)
-        kernels = _kernels(before, trained, moved, few, seed=seed, show=show)
-        aligned = [_alignment(kernel, labels, seed) for kernel in kernels[:2]]
+        ends = [trained, *(_randomly_moved(before, trained, seed, step) for step in range(N_RANDOM_STEPS))]
+        fewer = few[: max(len(few) // 4, FEWEST_OF_RANDOM)]
+        initial_kernel, unrelated, kernel, *random = _kernels(before, ends, few, fewer, seed=seed, show=show)
+        aligned = [_alignment(one, labels, seed) for one in (initial_kernel, kernel)]
+        training = _movement(initial_kernel, kernel, *_squared_changes(before, trained, few))
+        corner = slice(len(fewer))
+        start, others = initial_kernel[corner, corner], [kernel[corner, corner], *random]
+        squares = [_squared_changes(before, end, fewer) for end in ends]
+        steps = [_movement(start, one, *square) for one, square in zip(random, squares[1:], strict=True)]
         right = _accuracies(before, trained, data, test, n_fit, seed, show)
         fits = _ansatz(trained, before, few, seed) if with_ansatz else (math.nan, math.nan)
         weights, initial = (dict(m.named_parameters()) for m in (trained, before))
         return RegimeResult(
-            training=Movement(kernel=ntk_change(*kernels[:2]), remainder=_remainder(before, trained, few)),
-            random_step=Movement(
-                kernel=ntk_change(kernels[0], kernels[2]), remainder=_remainder(before, moved, few)
-            ),
-            unrelated=ntk_change(kernels[0], kernels[3]),
+            training=training,
+            random_steps=tuple(steps),
+            null_range=_null_range([step.score for step in steps], _left_out(start, others, squares)),
+            unrelated=ntk_change(initial_kernel, unrelated),
             movement=_distance(weights, initial),
             changes=_changes(weights, initial),
             alignment=aligned[1],
@@ -245,19 +273,25 @@ def regime(
 
 
 def _kernels(
-    before: nn.Module, trained: nn.Module, moved: nn.Module, few: Tensor, *, seed: int, show: bool | None
+    before: nn.Module,
+    ends: Sequence[nn.Module],
+    few: Tensor,
+    fewer: Tensor,
+    *,
+    seed: int,
+    show: bool | None,
 ) -> list[Tensor]:
-    """Tangent kernels of the initial network, the model, a random step of its size, and an unrelated network."""
-    pick = _picked(trained, few[:1], seed)
+    """Tangent kernels of the initial network, an unrelated one, the model, and random steps of its size."""
+    pick = _picked(before, few[:1], seed)
     unrelated = fresh_initial(before, seed=seed)
     _calibrate(unrelated, few)
     return [
-        ntk_gram(which, few, output_part=pick, label=f"Tangent kernel of {word}", show=show)
-        for which, word in (
-            (before, "the initial network"),
-            (trained, "the model"),
-            (moved, "a random step"),
-            (unrelated, "an independent initialisation"),
+        ntk_gram(which, images, output_part=pick, label=f"Tangent kernel of {word}", show=show)
+        for which, images, word in (
+            (before, few, "the initial network"),
+            (unrelated, few, "an independent initialisation"),
+            (ends[0], few, "the model"),
+            *((end, fewer, f"random step {i + 1} of {N_RANDOM_STEPS}") for i, end in enumerate(ends[1:])),
         )
     ]
 
@@ -311,9 +345,9 @@ def _picked(model: nn.Module, image: Tensor, seed: int) -> Callable[[Tensor], Te
 
 
 @torch.no_grad()
-def _randomly_moved(before: nn.Module, trained: nn.Module, seed: int) -> nn.Module:
+def _randomly_moved(before: nn.Module, trained: nn.Module, seed: int, step: int) -> nn.Module:
     """The initial network moved as far as training moved every weight tensor, in random directions."""
-    moved, generator = copy.deepcopy(before), generator_from("random step", seed)
+    moved, generator = copy.deepcopy(before), generator_from("random step", seed, step)
     ends = dict(trained.named_parameters())
     for name, p in moved.named_parameters():
         direction = torch.randn(p.shape, generator=generator).to(p)
@@ -329,12 +363,49 @@ def _moved_line(before: nn.Module, end: nn.Module) -> LinearizedModel:
     return line.displace({name: ends[name] - held[name] for name, _ in line.displacement.named_parameters()})
 
 
-def _remainder(before: nn.Module, end: nn.Module, images: Tensor) -> float:
-    """Share of the change of the outputs that the linearisation at the initial weights does not explain."""
+def _squared_changes(before: nn.Module, end: nn.Module, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Squared change of the outputs, image by image, and what of it the linearisation does not explain."""
     models = (before, _moved_line(before, end), end)
-    initial, linear, after = (predictions(m, images, batch_size=64).double() for m in models)
-    change, missed = float((after - initial).norm()), float((after - linear).norm())
-    return 0.0 if missed == 0 else min(1.0, missed / max(change, 1e-30))
+    initial, linear, after = (predictions(m, images, batch_size=64).double().flatten(1) for m in models)
+    return (after - initial).square().sum(1), (after - linear).square().sum(1)
+
+
+def _movement(
+    before: Float[Tensor, "n n"],
+    after: Float[Tensor, "n n"],
+    change: Float[Tensor, " n"],
+    missed: Float[Tensor, " n"],
+) -> Movement:
+    whole, rest = math.sqrt(float(change.sum())), math.sqrt(float(missed.sum()))
+    remainder = 0.0 if rest == 0 else min(1.0, rest / max(whole, 1e-30))
+    return Movement(kernel=ntk_change(before, after), remainder=remainder)
+
+
+def _left_out(
+    initial: Float[Tensor, "n n"], kernels: Sequence[Tensor], squares: Sequence[tuple[Tensor, Tensor]]
+) -> Float[Tensor, "n steps"]:
+    """Scores of every step with each image left out in turn."""
+    rows = []
+    for image in range(len(initial)):
+        kept = torch.arange(len(initial)) != image
+        start = initial[kept][:, kept]
+        rows.append([
+            _movement(start, kernel[kept][:, kept], change[kept], missed[kept]).score
+            for kernel, (change, missed) in zip(kernels, squares, strict=True)
+        ])  # fmt: skip
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+def _null_range(scores: Sequence[float], left_out: Float[Tensor, "n steps"]) -> Interval:
+    """Where the score of a random step lies: by the spread over directions and, of its distance, over images."""
+    null = torch.tensor(scores[1:], dtype=torch.float64)
+    n, draws = len(left_out), len(null)
+    # jackknife of training minus random steps: both are measured on the same images, of which there are few
+    distance = left_out[:, 0] - left_out[:, 1:].mean(1)
+    over_images = (n - 1) * distance.var(correction=0)
+    spread = math.sqrt(float(null.var() * (1 + 1 / draws) + over_images))
+    half, mean = STUDENT * spread, float(null.mean())
+    return Interval(value=mean, low=max(0.0, mean - half), high=min(1.0, mean + half), level=0.95)
 
 
 def _alignment(kernel: Float[Tensor, "n n"], labels: Tensor | None, seed: int) -> LabelAlignment | None:

@@ -4,6 +4,7 @@ import math
 
 import torch
 
+from firstlight.maths.correlation import share_interval
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Answer, Panel, Section
@@ -14,7 +15,7 @@ LAZY = "Was training lazy?"
 
 def regime_answers(result: RegimeResult) -> tuple[Answer, ...]:
     """Whether the network left its linearisation."""
-    return (Answer(question="Did it leave its linearisation?", answer=_said(result), section=LAZY),)
+    return (Answer(question=LAZY, answer=_said(result), section=LAZY),)
 
 
 def regime_sections(result: RegimeResult) -> tuple[Section, ...]:
@@ -23,10 +24,10 @@ def regime_sections(result: RegimeResult) -> tuple[Section, ...]:
         Panel(
             figure=regime_figure(result),
             shows="Two ways to leave the linearisation at the initial weights, and their mean: how far the tangent "
-            f"kernel turned on {result.n_kernel} images (1 minus the cosine), and which share of the change of the "
+            f"kernel rotated on {result.n_kernel} images (1 minus the cosine), and which share of the change of the "
             "outputs the first-order expansion in the weights misses. A network that only fits a linear model has 0. "
-            "The grey marks are the null, a random step of the same length; an independent initialisation has a "
-            f"kernel turned by {result.unrelated.rotation:.2f}.",
+            "The grey bars are the null, random steps of the same length; an independent initialisation has a "
+            f"kernel rotated by {result.unrelated.rotation:.2f}.",
             published="Wide networks train lazily in theory; LeNet and AlexNet at usual widths do not, and are "
             "more accurate than their linearisations.",
             measured=result.sentence(),
@@ -53,17 +54,23 @@ def _said(result: RegimeResult) -> str:
     if not math.isfinite(result.linear_accuracy):
         return result.sentence()
     return (
-        f"{result.sentence()} It classifies {result.accuracy:.0%} of unseen images correctly, the best linear model "
-        f"around its initial weights, fitted to {result.n_fit} images, {result.linear_accuracy:.0%}."
+        f"{result.sentence()} Of {result.n_test} unseen images it classifies {_share(result.accuracy, result)} "
+        f"correctly, the best linear model around its initial weights, fitted to {result.n_fit} images, "
+        f"{_share(result.linear_accuracy, result)}."
     )
+
+
+def _share(value: float, result: RegimeResult) -> str:
+    return share_interval(round(value * result.n_test), result.n_test).percent()
 
 
 def _accuracy_figure(result: RegimeResult) -> Figure:
     names = ["largest class", "linear, moved alike", "linear, solved", "network"]
     values = [result.chance, result.expansion_accuracy, result.linear_accuracy, result.accuracy]
+    ranges = [share_interval(round(value * result.n_test), result.n_test) for value in values]
     return dots(
         names,
-        [Dots.of("accuracy", [torch.tensor([value]) for value in values])],
+        [Dots.of("accuracy", [torch.tensor([a.low, a.value, a.high]) for a in ranges])],
         title="Accuracy of the network and of its linearisations",
         alt="Accuracy of the largest class, of two linear models around the initial weights, and of the network",
         y="share of held-out images",
@@ -73,21 +80,24 @@ def _accuracy_figure(result: RegimeResult) -> Figure:
 
 def regime_figure(result: RegimeResult) -> Figure:
     """The score and its parts on the line from lazy to feature learning, each beside its null."""
-    parts = {
-        "score": (result.score, result.null),
-        "rotation": (result.training.kernel.rotation, result.random_step.kernel.rotation),
-        "unexplained": (result.training.remainder, result.random_step.remainder),
-    }
+    steps, null = result.random_steps, result.null_range
+    rotations = torch.tensor([step.kernel.rotation for step in steps])
+    nulls = [
+        torch.tensor([null.low, null.value, null.high]),
+        *(
+            torch.stack([x.min(), x.mean(), x.max()])
+            for x in (rotations, torch.tensor([s.remainder for s in steps]))
+        ),
+    ]
+    values = (result.score, result.training.kernel.rotation, result.training.remainder)
     return dots(
-        list(parts),
+        ["score", "rotation", "unexplained"],
         [
-            Dots.of(
-                "random step of the same length", [torch.tensor([b]) for _, b in parts.values()], role="null"
-            ),
-            Dots.of("this training", [torch.tensor([a]) for a, _ in parts.values()]),
+            Dots.of("random steps of the same length", nulls, role="null"),
+            Dots.of("this training", [torch.tensor([value]) for value in values]),
         ],
         title="Lazy or learning?",
-        alt="Score, kernel rotation and unexplained change of this training, from 0 (lazy) to 1, with a random step",
+        alt="Score, kernel rotation and unexplained change of this training, from 0 (lazy) to 1, with random steps",
         y="0 lazy, 1 feature learning",
         height=320,
     )

@@ -1,4 +1,4 @@
-"""`firstlight tour`: a short study of all five themes."""
+"""`firstlight tour`: a trained network, looked at from all five sides."""
 
 import sys
 from pathlib import Path
@@ -9,8 +9,9 @@ from firstlight.cli.output import announce_split, page_file, wrote
 
 def tour(
     *,
-    data: str = "auto",
-    minutes: float = 5.0,
+    data: str | None = None,
+    network: str | None = None,
+    minutes: float = 2.0,
     n: int | None = None,
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
@@ -20,19 +21,21 @@ def tour(
     watch: Switch = False,
     static: Static = False,
 ) -> None:
-    """Study a small network on real images and write one page about it.
+    """Study a trained network on real images and write one page about it.
 
-    The page is written after every part, the first within a minute, and grows until the tour is done.
+    The page is written after every part, the first within seconds, and grows until the tour is done.
 
     Parameters
     ----------
     data
-        Name of a data set such as cifar10, mnist or photos, or a folder of class folders. By default cifar10 if it
-        can be fetched, otherwise the photographs that come with the package.
+        Images of your own to train on: a folder of class folders, or the name of a data set such as mnist. By default
+        a network of the bank is looked at, which was trained on all of CIFAR-10.
+    network
+        Another network of the bank; `firstlight networks list` shows them.
     minutes
-        Time budget of the training, in minutes on two cores.
+        Time for the training on your images, in minutes on two cores.
     n
-        Number of training images; by default 2000, or all if there are fewer.
+        Number of training images; by default 10,000, or all if there are fewer.
     watch
         Make the page reload itself while it grows, so that you can open it at once.
     """
@@ -40,24 +43,35 @@ def tour(
     from firstlight._internal.errors import InvalidInput
     from firstlight._internal.executor import on_cluster
     from firstlight._internal.progress import screen
-    from firstlight.data.catalogue import load_splits, usual_data_set
+    from firstlight.data.catalogue import load_splits
     from firstlight.pages.page import write_page
     from firstlight.questions.tour.page import DrawnPart, tour_page
     from firstlight.questions.tour.parts import PARTS
-    from firstlight.questions.tour.run import Tour
-    from firstlight.questions.tour.stored import fetch_or_run_tour
+    from firstlight.questions.tour.run import Tour, fetch_or_run_tour
+    from firstlight.questions.tour.subject import chosen_subject
 
-    if not 0.1 <= minutes <= 600:
-        raise InvalidInput(f"`minutes` must lie in 0.1 .. 600; got minutes={minutes:g}.")
+    if not 0.05 <= minutes <= 600:
+        raise InvalidInput(f"`minutes` must lie in 0.05 .. 600; got minutes={minutes:g}.")
+    if data is not None and network is not None:
+        raise InvalidInput(
+            "`data` trains a network on your images, `network` names one of the bank: give one."
+        )
+    if data is None and n is not None:
+        raise InvalidInput("`n` is the number of images to train on: name them with `data`.")
     page_file(output)
     place = choose_device(device)
-    name, reason = usual_data_set() if data == "auto" else (data, "")
-    if reason:
-        print(reason, file=sys.stderr)
-    train, test = load_splits(name, n=n, at_most=2000, n_test=2000, seed=seed, **folder.options)
-    announce_split(train, test)
+    images = None
+    if data is not None:
+        images = load_splits(data, n=n, at_most=10_000, n_test=2000, seed=seed, **folder.options)
+        announce_split(*images)
+    subject = chosen_subject(network, images, minutes=minutes, seed=seed)
+    if subject.why:
+        print(
+            f"The images of {subject.data_name} cannot be had, so photographs take their place: {subject.why}",
+            file=sys.stderr,
+        )
     drawn: dict[str, DrawnPart] = {}
-    with on_cluster(cluster), screen(f"Tour of {name}, page in {output}", seconds=60 * minutes) as view:
+    with on_cluster(cluster), screen(f"Tour of {subject.name}, page in {output}") as view:
 
         def listen(so_far: Tour) -> None:
             told = set(drawn)
@@ -67,6 +81,6 @@ def tour(
                     view.add(part.words, drawn[part.name].summary)
             write_page(page, output, static=static)
 
-        run = fetch_or_run_tour(train, test, minutes=minutes, seed=seed, listen=listen, device=place)
+        run = fetch_or_run_tour(subject, listen=listen, device=place)
     wrote(write_page(tour_page(run.result, drawn=drawn), output, static=static))
     print(f"`firstlight report {run.id}` writes it again.", file=sys.stderr)

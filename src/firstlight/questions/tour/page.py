@@ -1,31 +1,36 @@
 """The page of the tour: answers first, then the figures behind them."""
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from firstlight._internal.result import Result
 from firstlight.pages.figures.curves import Curve, curves
-from firstlight.pages.figures.pictures import picture_grid, sprite
-from firstlight.pages.page import Answer, Page, Panel, Section
-from firstlight.questions.copy_or_memorise.page import identity_answers, identity_sections
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.figures.pictures import picture_grid
+from firstlight.pages.page import Answer, Highlight, Page, Panel, Section
+from firstlight.questions.copy_or_memorise.page import identity_answers, identity_sections, labelled_grid
 from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
-from firstlight.questions.first_layer.page import first_layer_answers, first_layer_sections
+from firstlight.questions.first_layer.page import (
+    filters_over_time,
+    first_layer_answers,
+    first_layer_sections,
+)
 from firstlight.questions.first_layer.tour_part import FirstLayerTour
 from firstlight.questions.inspect.page_ansatz import ansatz_answers, ansatz_sections
 from firstlight.questions.inspect.page_newer_papers import later_sections
 from firstlight.questions.kernel.measure import LearnedKernel
 from firstlight.questions.kernel.page import kernel_answers, kernel_sections
-from firstlight.questions.order.page import order_answers, order_sections
+from firstlight.questions.order.page import FIRST_AND_LAST, order_answers, order_sections
 from firstlight.questions.order.tour_part import OrderTour
 from firstlight.questions.regime.measure import RegimeResult
 from firstlight.questions.regime.page import regime_answers, regime_sections
 from firstlight.questions.tour.ansatz import AnsatzTour
-from firstlight.questions.tour.images import ImagesTour
+from firstlight.questions.tour.network import NetworkTour
 from firstlight.questions.tour.parts import PARTS
 from firstlight.questions.tour.run import Tour
-from firstlight.questions.tour.training import TrainingTour
 
 
 @dataclass(frozen=True)
@@ -38,14 +43,19 @@ class PartPage:
         What it says at the head of the page.
     sections : callable
         The figures behind that.
+    highlight : callable
+        The picture for the first screen, if it has one.
     """
 
     answers: Callable[[Any], tuple[Answer, ...]]
     sections: Callable[[Any], tuple[Section, ...]]
+    highlight: Callable[[Any], Highlight | None] = lambda result: None
 
     def draw(self, result: Result) -> "DrawnPart":
         """Compute answers and figures."""
-        return DrawnPart(answers=self.answers(result), sections=self.sections(result))
+        return DrawnPart(
+            answers=self.answers(result), sections=self.sections(result), highlight=self.highlight(result)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +64,7 @@ class DrawnPart:
 
     answers: tuple[Answer, ...]
     sections: tuple[Section, ...]
+    highlight: Highlight | None
 
     @property
     def summary(self) -> str:
@@ -79,116 +90,162 @@ def tour_page(tour: Tour, *, reloads: bool = False, drawn: dict[str, DrawnPart] 
             drawn[name] = PAGES[type(result)].draw(result)
     shown = [drawn[part.name] for part in PARTS if part.name in tour.parts]
     return Page(
-        title=f"What a small network learned from {tour.data_name}",
-        lead=(
-            f"Small convolutional networks were trained on {tour.n_images:,} images of {tour.data_name} and looked at: "
-            "what they learned, in what order, and why. Grey and dashed is what would be seen without learning.",
-        ),
+        title=f"What {tour.name} learned from {tour.data_name}",
+        lead=_lead(tour),
+        highlights=tuple(part.highlight for part in shown if part.highlight is not None),
         answers=tuple(answer for part in shown for answer in part.answers),
         sections=tuple(section for part in shown for section in part.sections),
-        facts={
-            "Data": f"{tour.data_name}, {tour.n_images} images",
-            "Training": tour.recipe,
-            "Time": f"{tour.seconds:.0f} s",
-        },
+        facts={"Training": tour.recipe, "Time": f"{tour.seconds:.0f} s"},
         pending=tuple(part.words for part in PARTS if part.name in tour.pending),
         reloads=reloads,
     )
 
 
-BEFORE, TRAINED = "What is in the images, before any network?", "How well did it train?"
+def _lead(tour: Tour) -> tuple[str, ...]:
+    if not isinstance(network := tour.parts.get("network"), NetworkTour):
+        return (f"A network trained on {tour.data_name} is looked at. {tour.recipe}.",)
+    return (f"{_accurate(network)} Grey and dashed is what would be seen without learning.",)
 
 
-def _images(images: ImagesTour) -> tuple[Section, ...]:
-    share = images.variances / images.variances.sum()
-    spectrum = curves(
-        [Curve(name="variance", values=share[None])],
-        title="Variance of the patch components",
-        alt="Variance against component falls steeply over several powers of ten",
-        x="patch component, by decreasing variance",
-        y="share of the variance",
-        log_y=True,
-        height=300,
-    )
-    spectrum = dataclasses.replace(spectrum, sprite=sprite(images.components, name="component"))
-    shown = picture_grid(
-        images.shown,
-        title="Some of the images",
-        alt=f"{len(images.shown)} training images: {', '.join(dict.fromkeys(images.labels))}",
-        signed=False,
-        columns=12,
-        zoom=max(1, 64 // max(images.shown.shape[2:])),
-    ).with_columns({"label": images.labels})
+# ---------------------------------------------------------------- the network
+
+TRAINED = "How was it trained, and how accurate is it?"
+
+
+def _accurate(network: NetworkTour) -> str:
     return (
-        Section(
-            title=BEFORE,
-            answer=f"Small patches of the images are mostly flat or smooth: the first of their {len(share)} components "
-            f"holds {float(share[0]):.0%} of the variance, the first three {float(share[:3].sum()):.0%}. What a "
-            "network learns is measured along these components.",
-            panels=(
-                Panel(
-                    figure=spectrum,
-                    shows="From coarse to fine: each point is a component of the patches that the first layer sees, "
-                    "shown below. Touch one to see it enlarged.",
-                    published="Components of image patches are waves, ordered roughly from low to high frequency.",
-                    measured=f"The last component has {float(share[-1]):.1e} of the variance.",
-                    formulas=("components",),
+        f"It classifies {float(network.test_accuracy[0]):.1%} of {network.n_test:,} unseen images correctly "
+        f"(chance: {network.chance:.0%})."
+    )
+
+
+def _moments(network: NetworkTour) -> list[str]:
+    return ["initial" if step == 0 else f"step {step:,}" for step in network.steps]
+
+
+def _film(network: NetworkTour) -> Highlight:
+    return Highlight(
+        title="The first layer finds its filters",
+        words=f"{network.film.shape[1]} filters from random weights to step {network.steps[-1]:,}. Press play.",
+        figures=(filters_over_time(network.film, _moments(network)),),
+        section=TRAINED,
+    )
+
+
+def _network(network: NetworkTour) -> tuple[Section, ...]:
+    epochs = len(network.losses)
+    panels = [
+        Panel(
+            figure=dots(
+                network.names,
+                [
+                    Dots.of("chance", [torch.tensor([network.chance])] * len(network.names), role="null"),
+                    Dots.of("training images", [one[None] for one in network.train_accuracy], role="other"),
+                    Dots.of("unseen images", [one[None] for one in network.test_accuracy]),
+                ],
+                title="Accuracy of the networks of this page",
+                alt="Share of training and of unseen images that each network classifies correctly, beside chance",
+                y="share classified correctly",
+                height=320,
+            ),
+            shows="The network in question first, then networks that learned the same task, then controls that could "
+            "not: their labels were drawn at random, or their first layer was not trained.",
+            published="The papers train to 90 % and more on CIFAR-10.",
+            measured=f"{network.recipe}.",
+            formulas=("loss",),
+        )
+    ]
+    if epochs > 1:
+        panels.append(
+            Panel(
+                figure=curves(
+                    [Curve(name="training loss", values=network.losses[None])],
+                    title="Loss",
+                    alt="Training loss falls over the epochs",
+                    x="epoch",
+                    y="cross-entropy (nats)",
+                    at=range(1, epochs + 1),
+                    height=260,
                 ),
-                Panel(
-                    figure=shown,
-                    shows="Training images of all classes.",
-                    published="The papers use CIFAR-10, MNIST and others.",
-                    measured=f"{len(dict.fromkeys(images.labels))} classes among the {len(images.shown)} shown.",
-                    formulas=("components",),
-                ),
+                shows="Mean of each epoch, before the updates, with augmented images and smoothed labels.",
+                published="The papers report accuracies, seldom losses.",
+                measured=f"From {float(network.losses[0]):.2f} to {float(network.losses[-1]):.2f}.",
+                formulas=("loss",),
+            )
+        )
+    trained = float(network.train_accuracy[0])
+    answer = f"{_accurate(network)} Of its training images it classifies {trained:.1%} correctly."
+    return (Section(title=TRAINED, answer=answer, panels=tuple(panels)),)
+
+
+def _network_answers(network: NetworkTour) -> tuple[Answer, ...]:
+    return (Answer(question="Did it learn the task?", answer=_accurate(network), section=TRAINED),)
+
+
+# ---------------------------------------------------------------- highlights of other parts
+
+FEW = 10  # pictures in a row of a highlight
+
+
+def _first_and_last(order: OrderTour) -> Highlight:
+    report = order.report
+    rows = torch.stack([report.earliest.images[:FEW], report.latest.images[:FEW]])
+    figure = picture_grid(
+        rows.flatten(0, 1),
+        title="First and last images",
+        alt=f"Above {rows.shape[1]} images that were learned at once, below {rows.shape[1]} learned last or never",
+        signed=False,
+        columns=rows.shape[1],
+        zoom=max(1, 32 // max(rows.shape[3:])),
+    )
+    ranked = report.scores.sort(descending=True).values
+    late = float(ranked[-len(report.latest.index) :].mean())
+    return Highlight(
+        title="Some images are learned at once, some never",
+        words=f"Above: right after every epoch. Below: right after {late:.0%} of the epochs; the average of all "
+        f"{order.n_images:,} images is {float(report.scores.mean()):.0%}.",
+        figures=(figure,),
+        section=FIRST_AND_LAST,
+    )
+
+
+def _copies(tour: IdentityTour) -> Highlight | None:
+    alive = [depth for depth in tour.depths if tour.at(depth)]
+    if not alive:
+        return None
+    shallow, deep = alive[0], alive[-1]
+    inputs = tour.at(shallow)[0].settings.images.shown[:FEW]
+    rows = [inputs, *(tour.at(depth)[0].measured.shown[:FEW] for depth in dict.fromkeys((shallow, deep)))]
+    names = ["input", *(f"{depth} layer{'s' * (depth > 1)}" for depth in dict.fromkeys((shallow, deep)))]
+    return Highlight(
+        title="Shallow networks copy, deep ones memorise",
+        words=f"Trained to return one image, the first. Rows: {', '.join(names)}.",
+        figures=(
+            labelled_grid(
+                torch.stack(rows),
+                rows=names,
+                title="Copy or memorise",
+                alt=f"Images in the first row, below them what networks of {' and '.join(names[1:])} return",
             ),
         ),
+        section="What comes out?",
     )
 
 
-def _trained(training: TrainingTour) -> str:
-    return (
-        f"The networks classify {training.test_accuracy.mean():.0%} of unseen images correctly "
-        f"(the largest class alone would give {training.chance:.0%})."
+def _ansatz(result: AnsatzTour) -> tuple[Section, ...]:
+    found = ansatz_sections(
+        result.ansatz, eigenvectors=result.eigenvectors, maps=result.maps, shown=result.shown
     )
-
-
-def _training_answers(training: TrainingTour) -> tuple[Answer, ...]:
-    return (Answer(question="Did they learn the task?", answer=_trained(training), section=TRAINED),)
-
-
-def _training(training: TrainingTour) -> tuple[Section, ...]:
-    epochs = training.loss.shape[1]
-    spread = f"{training.test_accuracy.min():.0%} to {training.test_accuracy.max():.0%}"
-    panel = Panel(
-        figure=curves(
-            [Curve(name="training loss", values=training.loss)],
-            title="Loss",
-            alt="Training loss falls over the epochs",
-            x="epoch",
-            y="cross-entropy (nats)",
-            at=range(1, epochs + 1),
-            height=260,
-        ),
-        shows="Mean over seeds; the band is the range.",
-        published="The papers train longer, to 90 % and more on CIFAR-10; a tour lasts minutes.",
-        measured=f"{training.recipe}. Test accuracy {spread}.",
-        formulas=("loss",),
-    )
-    answer = f"Training accuracy {training.train_accuracy.mean():.0%}. {_trained(training)}"
-    return (Section(title=TRAINED, answer=answer, panels=(panel,) if epochs > 1 else ()),)
+    return (*found, *later_sections(result.later))
 
 
 # The type of a part's result decides how it is shown; names and order of the parts stand in `questions.tour.PARTS`.
 PAGES: dict[type[Result], PartPage] = {
-    ImagesTour: PartPage(lambda result: (), _images),
+    NetworkTour: PartPage(_network_answers, _network, _film),
+    OrderTour: PartPage(order_answers, order_sections, _first_and_last),
+    IdentityTour: PartPage(identity_answers, identity_sections, _copies),
     FirstLayerTour: PartPage(first_layer_answers, first_layer_sections),
-    OrderTour: PartPage(order_answers, order_sections),
-    AnsatzTour: PartPage(
-        ansatz_answers, lambda result: (*ansatz_sections(result), *later_sections(result.later))
-    ),
+    AnsatzTour: PartPage(lambda result: ansatz_answers(result.ansatz), _ansatz),
     RegimeResult: PartPage(regime_answers, regime_sections),
     LearnedKernel: PartPage(kernel_answers, kernel_sections),
-    IdentityTour: PartPage(identity_answers, identity_sections),
-    TrainingTour: PartPage(_training_answers, _training),
 }

@@ -1,4 +1,4 @@
-"""A short study of small networks on real images, part by part."""
+"""A study of one trained network on real images, part by part; a stored tour is not done twice."""
 
 import dataclasses
 import time
@@ -6,12 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from firstlight._internal.devices import DeviceLike, on_given_device
-from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight._internal.store.runs import Store
-from firstlight.data.images import ImageData
+from firstlight._internal.store.runs import Run, RunSpec, Store
 from firstlight.questions.tour.parts import PARTS
-from firstlight.questions.tour.shared_trainings import Stage
+from firstlight.questions.tour.subject import Subject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,67 +18,75 @@ class Tour(Result):
 
     Parameters
     ----------
-    data_name, n_images : str or int
-        What was studied.
+    name, data_name : str
+        The network, and the images it was trained on.
     recipe : str
-        How the networks are trained, in words.
+        How it was trained, in words.
+    planned : tuple of str
+        Names of all parts of this tour, in order.
     parts : dict of str to Result
         What the parts gave that are done, by their names in :data:`PARTS`.
     seconds : float, default 0.0
         Taken so far.
     """
 
+    name: str
     data_name: str
-    n_images: int
     recipe: str
+    planned: tuple[str, ...]
     parts: dict[str, Result] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property
     def pending(self) -> tuple[str, ...]:
         """Names of the parts to come."""
-        return tuple(part.name for part in PARTS if part.name not in self.parts)
+        return tuple(name for name in self.planned if name not in self.parts)
 
 
 @on_given_device
 def run_tour(
-    train: ImageData,
-    test: ImageData,
+    subject: Subject,
     *,
-    minutes: float = 5.0,
-    n_networks: int = 3,
-    seed: int = 0,
-    store: Store | None = None,
     listen: Callable[[Tour], None] = lambda tour: None,
     device: DeviceLike | None = None,
 ) -> Tour:
-    """Train a few small networks on `train` and measure what they learned, in what order, and why.
+    """Measure what a network learned, in what order, and why.
 
     Parameters
     ----------
-    train, test : ImageData
-        Images in [0, 1].
-    minutes : float, default 5.0
-        What the whole may take on two cores; decides the number of steps.
-    n_networks : int, default 3
-        At least two, with seeds `seed`, `seed + 1`, ...
-    store : Store, optional
-        Networks that are there already are not trained again.
+    subject : Subject
+        A network of the bank (:class:`~firstlight.questions.tour.subject.BankSubject`), or networks to be trained on
+        one's own images (:class:`~firstlight.questions.tour.subject.TrainedSubject`).
     listen : callable, default lambda tour: None
-        Told what there is before the first part and after each of them.
+        Called with the tour so far, before its first part and after each.
     device : str or torch.device, optional
         Where to compute: "auto", "cpu", "cuda" or "mps"; by default as ``firstlight.computing_on`` says, else
         on the CPU.
     """
-    if n_networks < 2:
-        raise InvalidInput(f"`n_networks` must be at least 2, to compare them; got {n_networks}.")
     start = time.perf_counter()
-    stage = Stage(train=train, test=test, minutes=minutes, n_networks=n_networks, seed=seed, store=store)
-    name = str(train.meta.get("name", "images"))
-    tour = Tour(data_name=name, n_images=len(train), recipe=stage.recipe_words)
+    parts = [part for part in PARTS if not (subject.why and part.needs_own_images)]
+    tour = Tour(
+        name=subject.name,
+        data_name=subject.data_name,
+        recipe=subject.recipe,
+        planned=tuple(part.name for part in parts),
+    )
     listen(tour)
-    for part in PARTS:
-        parts = {**tour.parts, part.name: part.run(stage)}
-        tour = dataclasses.replace(tour, parts=parts, seconds=time.perf_counter() - start)
+    for part in parts:
+        done = {**tour.parts, part.name: part.run(subject)}
+        tour = dataclasses.replace(tour, parts=done, seconds=time.perf_counter() - start)
         listen(tour)
     return tour
+
+
+@on_given_device
+def fetch_or_run_tour(
+    subject: Subject,
+    *,
+    store: Store | None = None,
+    listen: Callable[[Tour], None] = lambda tour: None,
+    device: DeviceLike | None = None,
+) -> Run:
+    """Return the stored tour of this subject, or run and store it; arguments as for :func:`run_tour`."""
+    spec = RunSpec(what="tour", config={**subject.config, "parts": [part.name for part in PARTS]})
+    return (store or Store()).fetch_or_run(spec, lambda scratch: run_tour(subject, listen=listen))
