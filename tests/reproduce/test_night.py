@@ -82,7 +82,7 @@ def test_what_cannot_be_written_is_done_again(tmp_path):
 KILLED = """
 import os, sys
 from reproduce.studies.linearized import pairs
-from reproduce.studies.linearized.common import SMOKE
+from reproduce.studies.linearized.common import (SMOKE)
 from firstlight.training import loop
 from dataclasses import asdict
 from firstlight._internal.store import Store

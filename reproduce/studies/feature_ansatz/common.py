@@ -10,21 +10,13 @@ from torch import Tensor, nn
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight._internal.store.runs import Store
-from firstlight.data.catalogue import load
-from firstlight.data.images import ImageData
-from firstlight.data.interventions.normalisation import ChannelNormalisation
-from firstlight.kernels.gradients import kernel_agop
-from firstlight.kernels.gram import kernel_gram
-from firstlight.kernels.kernel import ConvKernel, Kernel
-from firstlight.kernels.rfm import RIDGES, random_filters
-from firstlight.kernels.ridge import RidgePath
-from firstlight.maths.correlation import pearson
-from firstlight.maths.patches import PatchGeometry, extract_patches
-from firstlight.measures.feature_ansatz.ansatz import Ansatz, ansatz
-from firstlight.models.building import ModelSpec
-from firstlight.training.ensemble import Trained, train_once
-from firstlight.training.loop import accuracy
-from firstlight.training.recipe import Recipe
+from firstlight.data import ImageData, load
+from firstlight.data.interventions import ChannelNormalisation
+from firstlight.kernels import RIDGES, ConvKernel, Kernel, RidgePath, kernel_agop, kernel_gram, random_filters
+from firstlight.maths import PatchGeometry, extract_patches, pearson
+from firstlight.measures.feature_ansatz import Ansatz, ansatz
+from firstlight.models import ModelSpec
+from firstlight.training import Recipe, Trained, accuracy, train_once
 
 POOLINGS = ("max", "avg", "vec")
 

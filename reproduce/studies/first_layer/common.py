@@ -7,16 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight._internal.store.runs import Store
-from firstlight.data.catalogue import load
-from firstlight.data.images import ImageData
-from firstlight.maths.correlation import pearson
-from firstlight.maths.patches import PatchGeometry
-from firstlight.maths.pca import PCA, patch_pca
-from firstlight.measures.first_layer.energy_profile import energy_profile
-from firstlight.models.building import ModelSpec
-from firstlight.training.ensemble import Trained, train_ensemble
-from firstlight.training.loop import accuracy
-from firstlight.training.recipe import Recipe
+from firstlight.data import ImageData, load
+from firstlight.maths import PCA, PatchGeometry, patch_pca, pearson
+from firstlight.measures.first_layer import energy_profile
+from firstlight.models import ModelSpec
+from firstlight.training import Recipe, Trained, accuracy, train_ensemble
 
 
 def images(dataset: str, n: int, *, seed: int, split: str = "train") -> ImageData:

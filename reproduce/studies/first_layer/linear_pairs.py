@@ -1,20 +1,14 @@
 """Study of linear CNNs on pairs of classes: learned, optimal, initial and random-label profiles."""
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
-from firstlight.maths.correlation import pearson
-from firstlight.maths.patches import PatchGeometry, mean_patches
-from firstlight.maths.pca import patch_pca
-from firstlight.measures.first_layer.energy_profile import energy_profile
-from firstlight.pages.figures.curves import Curve, curves
-from firstlight.pages.figures.figure import Figure
+from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
+from firstlight.measures.first_layer import energy_profile
 from firstlight.theory import least_squares as ls
-from reproduce.catalogue import Study, study
-from reproduce.evidence import Evidence, Measured, by
+from reproduce.catalogue import Settings, Study, study
+from reproduce.evidence import Measured, by
 from reproduce.studies.first_layer.common import images, within
 
 CIFAR_PAIRS = (
@@ -36,8 +30,7 @@ CIFAR_PAIRS = (
 class LinearPairs(Study):
     """Does the linear CNN learn what random labels would teach it, far from the optimum?"""
 
-    @dataclass(frozen=True, kw_only=True)
-    class Config:
+    class Config(Settings):
         """The time follows from the published recipe: rate 0.1, batch 256, 150 epochs, MSE."""
 
         pairs: tuple[str, ...] = CIFAR_PAIRS
@@ -49,11 +42,17 @@ class LinearPairs(Study):
         n_draws: int = 2  # of random labels and of initial filters, in each repetition
         small: float = 0.01  # standard deviation of initial filters that are called small
         n_times: int = 25
-        seed: int = 0
 
+    drawn = {
+        "over time with random labels": "random labels",
+        "over time with the optimum": "theory",
+        "over time with its own initial profile": "initial",
+    }
+    axes = ("time (effective rate x steps, loss averaged over images)", "correlation of the learned profile")
+    at = "times"
+    log_axes = "x"
     scales = {
         "smoke": Config(pairs=("photos:china/flower",), n_images=200, n_times=5),
-        "desk": Config(),
         "night": Config(n_images=10_000, n_draws=8),
     }
 
@@ -66,32 +65,6 @@ class LinearPairs(Study):
         return {
             key: by(names, values) if values.ndim == 1 else values.mean(0) for key, values in merged.items()
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Draw the map over time, because one point says little."""
-        series = {
-            "random labels": "random labels",
-            "the optimum": "theory",
-            "its own initial profile": "initial",
-        }
-        first = evidence.arrays["over time with random labels"][0]
-        return curves(
-            [
-                Curve(
-                    name=f"with {name}",
-                    values=torch.stack(evidence.arrays[f"over time with {name}"]),
-                    role=role,
-                )
-                for name, role in series.items()
-            ],
-            title="Correlation of the learned profile over training time, mean over the pairs of classes",
-            alt="Three bands against time on a logarithmic axis",
-            x="time (effective rate x steps, loss averaged over images)",
-            y="correlation",
-            at=_times(len(first)).tolist(),
-            log_x=True,
-        )
 
 
 def _times(n: int) -> Tensor:
@@ -148,6 +121,7 @@ def _pair(name: str, cfg: LinearPairs.Config) -> dict[str, Tensor]:
         "over time with random labels": torch.stack([row[0] for row in over]),
         "over time with its own initial profile": torch.stack([row[1] for row in over]),
         "over time with the optimum": torch.stack([row[2] for row in over]),
+        "times": _times(cfg.n_times),
     }
 
 

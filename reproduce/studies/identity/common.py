@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from firstlight._internal.store.runs import Store
+from firstlight.pages.figures import Figure, heatmap
 from firstlight.questions.copy_or_memorise.task import (
     Findings,
     IdentityRun,
@@ -16,8 +18,8 @@ from firstlight.questions.copy_or_memorise.task import (
     initial_findings,
     run_identity_tasks,
 )
-from reproduce.evidence import Measured, Point, Series, by
-from reproduce.studies.sweep import SweepStudy
+from reproduce.catalogue import Settings, Study, drawing
+from reproduce.evidence import Evidence, Measured, Point, Series, by
 
 SMOKE = IdentityTask(dataset="photos", image_size=8, width=4, kernel=3, steps=4, n_images=40)
 """Seconds, no download; shows only that a study runs."""
@@ -102,22 +104,26 @@ def read_all(
     return {name: by(points, [read(network) for network in networks]) for name, read in readings.items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Grid:
+class Grid(Settings):
     """Settings of a sweep: one task, and the values that one of its fields takes."""
 
     base: IdentityTask
     values: tuple[Any, ...]
-    seed: int = 0
 
 
-class IdentitySweep(SweepStudy):
-    """Trains the identity task at each value of one of its fields."""
+class IdentitySweep(Study):
+    """Trains the identity task at each value of one of its fields; run and figure are inherited."""
 
     Config = Grid
-    factor = "values"
+
     field: ClassVar[str]
     """Field of the task that the values are for."""
+
+    axis: ClassVar[str]
+    """What the horizontal axis says."""
+
+    readings: ClassVar[dict[str, Callable[[Any], float]]]
+    """Numbers to read from every network, by name."""
 
     unit = "cosine or Pearson"
 
@@ -135,8 +141,32 @@ class IdentitySweep(SweepStudy):
     def run(cls, cfg: Grid) -> Measured:
         """Train, and read every number at every value."""
         networks = cls.outcomes(cfg, cfg.values)
-        points = [cls.label(value) for value in cfg.values]
+        points = [value if isinstance(value, int | float | str) else str(value) for value in cfg.values]
         return {**read_all(cls.readings, points, networks), **cls.further(cfg, networks)}
+
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """Draw every reading that is judged over the values."""
+        judged, nulls = map(set, cls.spoken_of(evidence))
+        names = [name for name in cls.readings if name in judged | nulls] or list(cls.readings)
+        roles = iter(("trained", "random labels", "theory", "other", "initial") * len(names))
+        drawn = {name: "null" if name in nulls else next(roles) for name in names}
+        return drawing(cls, evidence, drawn, axes=(cls.axis, cls.unit))
+
+
+def angle_map(grids: Sequence[Tensor], depths: Sequence[Point], *, y: str, symmetric: bool = True) -> Figure:
+    """Draw a mean over seeds by depth and by the cosine of test and training image."""
+    grid = torch.stack(list(grids)).mean(0)
+    return heatmap(
+        grid,
+        rows=[f"{str(depth).removeprefix('CNN ')} layers" for depth in depths[: len(grid)]],
+        columns=[f"{i / (grid.shape[1] - 1):.1f}" for i in range(grid.shape[1])],
+        title=f"{y}, by depth and angle to the training image",
+        alt=f"A map of the {y.lower()} by depth and angle, mean over seeds",
+        x="cosine of test and training image",
+        y="depth",
+        symmetric=symmetric,
+    )
 
 
 # ---------------------------------------------------------------- readings

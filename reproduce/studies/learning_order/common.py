@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -12,29 +12,21 @@ from torch.nn import functional as F
 
 from firstlight import data
 from firstlight._internal.seeds import generator_from
-from firstlight.data.images import ImageData
-from firstlight.data.interventions.normalisation import ChannelNormalisation
-from firstlight.maths.correlation import spearman
-from firstlight.maths.pca import PCA
-from firstlight.measures.learning_order.accessibility import (
+from firstlight.data import ImageData
+from firstlight.data.interventions import ChannelNormalisation
+from firstlight.maths import PCA, spearman
+from firstlight.measures.learning_order import (
     AccessibilityHistory,
     AccessibilityRecorder,
-    history_of,
-)
-from firstlight.measures.learning_order.compact_representation import (
     CompactRecorder,
     activation_free_representation,
     compact_representation,
+    history_of,
 )
-from firstlight.models.building import ModelSpec
-from firstlight.pages.figures.curves import Curve, curves
-from firstlight.pages.figures.figure import Figure
+from firstlight.models import ModelSpec
 from firstlight.theory.deep_linear import columns_at, principal_moments
-from firstlight.training.ensemble import Trained, train_ensemble
-from firstlight.training.observers import Observer
-from firstlight.training.recipe import Recipe
-from reproduce.catalogue import Study
-from reproduce.evidence import Evidence
+from firstlight.training import Observer, Recipe, Trained, train_ensemble
+from reproduce.catalogue import Settings
 
 # ---------------------------------------------------------------- data
 
@@ -190,8 +182,7 @@ SMOKE: dict[str, Any] = {"data": "photos:coffee/flower"}
 SMOKE_CNN: dict[str, Any] = {**SMOKE, "options": (("width", 0.1),)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class CnnConfig:
+class CnnConfig(Settings):
     """Data and convolutional networks."""
 
     data: str = "cats_dogs"
@@ -199,7 +190,6 @@ class CnnConfig:
     model: str = "small"
     options: tuple[tuple[str, float], ...] = (("width", 0.5),)
     nets: int = 1
-    seed: int = 0
 
     def spec(self, train: ImageData, *, model: str = "") -> ModelSpec:
         """Network for these images."""
@@ -209,44 +199,3 @@ class CnnConfig:
     def recipe(self, **options: Any) -> Recipe:
         """SGD in batches of 32; the seeds of a study share no network."""
         return Recipe(**{"batch_size": 32, "seed": ensemble_seed(self.seed), **options})
-
-
-class CurveStudy(Study):
-    """Draws arrays that the study kept for its figure; the range over seeds is a band."""
-
-    drawn: ClassVar[dict[str, str] | str]
-    """Role of each array; or how the names of an ordered family of arrays begin."""
-
-    axes: ClassVar[tuple[str, str]]
-    """What the axes say."""
-
-    at: ClassVar[str] = ""
-    """Array with the positions on the horizontal axis."""
-
-    log_axes: ClassVar[str] = ""
-    """Which axes are logarithmic: "", "x" or "xy"."""
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Draw the arrays."""
-        family = cls.drawn if isinstance(cls.drawn, str) else None
-        names = [n for n in evidence.arrays if family and n.startswith(family)] or list(cls.drawn)
-        shared = min(len(row) for name in names for row in evidence.arrays[name])  # ranks differ by seed
-        series = []
-        for index, name in enumerate(names):
-            values = torch.stack([row[:shared] for row in evidence.arrays[name]])
-            if isinstance(cls.drawn, dict):
-                series.append(Curve(name=name, values=values, role=cls.drawn[name]))
-            else:
-                series.append(Curve(name=name, values=values, shade=index / max(len(names) - 1, 1)))
-        x, y = cls.axes
-        return curves(
-            series,
-            title=cls.question(),
-            alt=f"{y} against {x}: {', '.join(names)}",
-            x=x,
-            y=y,
-            at=evidence.arrays[cls.at][0][:shared].tolist() if cls.at else None,
-            log_x="x" in cls.log_axes,
-            log_y="y" in cls.log_axes,
-        )

@@ -4,11 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from firstlight.pages.figures.curves import Curve, curves
-from firstlight.pages.figures.figure import Figure
-from reproduce.evidence import Evidence, Series, by
-from reproduce.studies.linearized.pairs import LongPlan, Pair, Plan, run_pairs
-from reproduce.studies.linearized.tasks import Task
+from reproduce.evidence import Series, by
+from reproduce.studies.linearized.pairs import LongPlan, Pair, Plan, Task, run_pairs
 
 SHIFT = 7  # pixels, as published
 CIFAR_STEPS = (0.3, 0.6, 0.9)  # every 30 of 100 epochs the rate is divided by ten
@@ -141,42 +138,15 @@ def common_widths(a: Series, b: Series) -> Series:
     return minus_published(a, other)
 
 
-def accuracy_curves(evidence: Evidence, task: str, *, title: str, lines: Mapping[str, str]) -> Figure:
-    """Draw test accuracy against width: both models, exact solutions, and numbers that do not depend on width.
+WIDTH_AXES = ("width factor", "test accuracy")
+ROLES = {
+    "network": "trained",
+    "linearised": "random labels",
+    "solved": "other",
+    "solved with ridge": "theory",
+}
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Measurements over seeds.
-    task : str
-        As in :func:`readings`.
-    title : str
-        Of the figure.
-    lines : mapping of str to str
-        Plain numbers to draw as lines, with their role.
-    """
-    roles = {
-        "network": "trained",
-        "linearised": "random labels",
-        "solved": "other",
-        "solved with ridge": "theory",
-    }
-    kinds = {kind: role for kind, role in roles.items() if f"{kind} on {task}" in evidence.values}
-    points = evidence.points(f"network on {task}")
-    shown = [
-        Curve(name=kind, values=evidence.table(f"{kind} on {task}"), role=role)
-        for kind, role in kinds.items()
-    ]
-    shown += [
-        Curve(name=line, values=evidence.values[line][None][:, None].expand(-1, len(points)), role=role)
-        for line, role in lines.items()
-    ]
-    return curves(
-        shown,
-        title=title,
-        alt=f"Test accuracy on {task} against width: {', '.join([*kinds, *lines])}",
-        x="width factor",
-        y="test accuracy",
-        at=[float(point) for point in points],
-        log_x=True,
-    )
+
+def accuracies(task: str, lines: Mapping[str, str]) -> dict[str, str]:
+    """What is drawn against width: both models and exact solutions of a task, see :func:`readings`, and level lines."""
+    return {**{f"{kind} on {task}": role for kind, role in ROLES.items()}, **lines}

@@ -8,19 +8,139 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from firstlight._internal.errors import Diverged
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
+from firstlight._internal.seeds import seed_from
 from firstlight._internal.store.runs import RunSpec, Store
-from firstlight.models.building import ModelSpec, parameter_count
-from firstlight.models.linearized import LinearizedModel, linearize
-from firstlight.training.loop import predictions, train
-from firstlight.training.recipe import Recipe
-from reproduce.studies.linearized.solved import Scores, solved
+from firstlight.data import ImageData, load
+from firstlight.data.interventions import ChannelNormalisation, random_shifts
+from firstlight.measures.linearized import solve_linearized
+from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_count
+from firstlight.training import Recipe, predictions, train
 from reproduce.studies.linearized.tangent_features import TangentFeatures, tangent_features
-from reproduce.studies.linearized.tasks import Part, Task, parts_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """Which images, how many, and what is asked about them."""
+
+    data: str = "mnist"
+    n: int = 2000  # training images
+    n_valid: int = 500  # choose rates, decays and ridges; never trained on
+    n_test: int = 2000
+    shift: int = 0  # largest random shift in pixels, drawn once per image (E-91)
+    binary: bool = False  # class 0 against the rest: one output, targets 0 and 1, threshold 1/2 (E-88)
+    side: int | None = None  # enlarge the images to this side
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part(Result):
+    """Images, what to answer, and the class of each."""
+
+    x: Float[Tensor, "n c h w"]
+    targets: Float[Tensor, "n k"]
+    y: Tensor
+
+    def accuracy(self, outputs: Float[Tensor, "n k"]) -> float:
+        """Share of right answers: largest output, or one output against 1/2."""
+        chosen = (outputs[:, 0] > 0.5).long() if outputs.shape[1] == 1 else outputs.argmax(1)
+        return float((chosen == self.y).double().mean())
+
+    def error(self, outputs: Float[Tensor, "n k"]) -> float:
+        """Squared error, summed over the outputs, mean over the images."""
+        return float((outputs.double() - self.targets.double()).square().sum(1).mean())
+
+    def to(self, dtype: torch.dtype) -> "Part":
+        """The same in another precision."""
+        return Part(x=self.x.to(dtype), targets=self.targets.to(dtype), y=self.y)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width."""
+        _, c, h, w = self.x.shape
+        return c, h, w
+
+    @property
+    def majority(self) -> float:
+        """Accuracy of always naming the most frequent class."""
+        return int(self.y.bincount().max()) / len(self.y)
+
+
+def parts_of(task: Task, *, seed: int) -> tuple[Part, Part, Part]:
+    """Training, validation and test images; standardised by the training images, then shifted.
+
+    The seed draws the images too, so that a spread over seeds says how far the numbers hold for other
+    images. Classes are about equally frequent before they are joined to two.
+    """
+    drawn = load(task.data, split="train", n=task.n + task.n_valid, seed=seed)
+    index = torch.arange(len(drawn))
+    splits = [drawn.take(index[: task.n]), drawn.take(index[task.n :])]
+    splits.append(load(task.data, split="test", n=task.n_test, seed=seed))
+    scale = ChannelNormalisation.fit(splits[0])
+    names = ("train", "valid", "test")
+    train, valid, test = (
+        _part(scale.transform(split), task, seed_from("shift", name, seed))
+        for name, split in zip(names, splits, strict=True)
+    )
+    return train, valid, test
+
+
+def _part(images: ImageData, task: Task, seed: int) -> Part:
+    moved = random_shifts(images, task.shift, seed=seed) if task.shift else images
+    x = moved.x if task.side is None else F.interpolate(moved.x, size=(task.side, task.side), mode="bilinear")
+    if task.binary:
+        is_first = (moved.y == 0).long()
+        return Part(x=x, targets=is_first[:, None].to(x.dtype), y=is_first)
+    return Part(x=x, targets=F.one_hot(moved.y, moved.n_classes).to(x.dtype), y=moved.y)
+
+
+RIDGES = (0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+"""Relative to the largest eigenvalue of the kernel; 0 is the solution of smallest norm."""
+
+Scores = tuple[float, float]
+"""Accuracy on training and on test images."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solved:
+    """Accuracies of the exact solution.
+
+    Parameters
+    ----------
+    least_norm : Scores
+        Without ridge.
+    ridge : Scores
+        With the ridge of smallest squared error on the validation images.
+    best : float
+        That ridge.
+    """
+
+    least_norm: Scores
+    ridge: Scores
+    best: float
+
+
+def solved(model: nn.Module, train: Part, valid: Part, test: Part) -> Solved:
+    """Solve for all ridges after one decomposition, in float64, and score the least norm and the best."""
+    problem = solve_linearized(model, train.x, train.targets, show=False)
+    lines = {ridge: problem.solution(ridge=ridge * problem.fit.largest) for ridge in RIDGES}
+    validation = valid.x.double()
+    best = min(RIDGES, key=lambda ridge: valid.error(predictions(lines[ridge], validation)))
+
+    def scores(ridge: float) -> Scores:
+        train_score, test_score = (
+            part.accuracy(predictions(lines[ridge], part.x.double())) for part in (train, test)
+        )
+        return train_score, test_score
+
+    least_norm = scores(0.0)
+    return Solved(least_norm=least_norm, ridge=scores(best) if best else least_norm, best=best)
+
 
 LOSS = "mse_sum"  # summed over outputs, mean over the batch, as in the gradient formula (E-85)
 MOMENTUM = 0.9

@@ -8,10 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight._internal.seeds import global_seed
-from firstlight.data.catalogue import load
-from firstlight.data.images import ImageData
-from firstlight.training.loop import predictions, train_on
-from firstlight.training.recipe import Recipe
+from firstlight.data import ImageData, load
+from firstlight.training import Recipe, predictions, train_on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +29,7 @@ SMOKE = NetworkPlan(n=64, n_test=40, channels=4, epochs=2)
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedNetwork:
+class Trained:
     """A network before and after, its images, and what it said on the way."""
 
     initial: nn.Module
@@ -52,7 +50,7 @@ def network(plan: NetworkPlan, classes: int, *, seed: int) -> nn.Module:
         )  # fmt: skip
 
 
-def trained_network(plan: NetworkPlan, *, seed: int) -> TrainedNetwork:
+def trained_network(plan: NetworkPlan, *, seed: int) -> Trained:
     """Train by Adam; outputs on the training images and a copy of the network are kept after every epoch."""
     train = load("photos", split="train", n=plan.n, seed=seed)
     test = load("photos", split="test", n=plan.n_test, seed=seed)
@@ -68,4 +66,4 @@ def trained_network(plan: NetworkPlan, *, seed: int) -> TrainedNetwork:
             checkpoints[f"epoch {step // per_epoch}"] = copy.deepcopy(network).cpu()
 
     train_on(model, train, recipe, observers=[watch], show=False)
-    return TrainedNetwork(initial, model, checkpoints, torch.stack(outputs), train, test)
+    return Trained(initial, model, checkpoints, torch.stack(outputs), train, test)

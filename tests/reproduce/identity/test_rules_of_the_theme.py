@@ -6,9 +6,9 @@ import torch
 from reproduce.catalogue import claims
 from reproduce.evidence import Evidence
 from reproduce.judge import judge
-from reproduce.studies.identity.bottom_only import GAP
-from reproduce.studies.identity.one_convolution import OneConvolution
-from reproduce.studies.identity.residual import LEAD
+from reproduce.studies.identity.exact import OneConvolution
+from reproduce.studies.identity.layers import GAP
+from reproduce.studies.identity.settings import LEAD
 
 SEEDS = (0, 1, 2)
 

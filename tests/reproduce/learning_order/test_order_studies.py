@@ -10,7 +10,7 @@ from firstlight.theory import deep_linear as dl
 from reproduce.catalogue import claims
 from reproduce.evidence import Evidence
 from reproduce.judge import judge
-from reproduce.studies.learning_order import common, component_spread
+from reproduce.studies.learning_order import common, spread
 
 
 def judged(claim, **values):
@@ -102,12 +102,12 @@ def test_linear_accuracy_equals_descent_step_by_step():
 
 
 def test_descent_in_scaled_coordinates_equals_descent_on_whitened_images():
-    cfg = component_spread.ComponentSpread.Config(
+    cfg = spread.ComponentSpread.Config(
         data="photos:coffee/flower", n=300, width=8, nets=2, steps=4, whitened_rate=0.5
     )
     train = common.normalised(cfg.data, cfg.n, seed=0, halve=True).map(lambda x: F.avg_pool2d(x, 2).double())
-    moments = component_spread._moments(train)
-    shown, _ = component_spread._descent(component_spread._whitened(moments), cfg, rate=0.5)
+    moments = spread._moments(train)
+    shown, _ = spread._descent(spread._whitened(moments), cfg, rate=0.5)
 
     white = ZCAWhitening.fit(train).transform(train)
     (x,) = common.centred(white)
@@ -115,7 +115,7 @@ def test_descent_in_scaled_coordinates_equals_descent_on_whitened_images():
     rate = 0.5 / (2 * float(torch.linalg.eigvalsh(sxx)[-1]))
     spreads = []
     for net in range(2):
-        generator = component_spread.generator_from("component spread", 0, net)
+        generator = spread.generator_from("component spread", 0, net)
         layers = dl.drawn_layers(
             widths, dl.glorot_variances(widths), generator=generator, distribution="uniform"
         )

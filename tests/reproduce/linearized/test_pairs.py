@@ -21,16 +21,25 @@ from reproduce.studies.linearized.common import (
     pairs_by_width,
     readings,
 )
-from reproduce.studies.linearized.counts import smooth
-from reproduce.studies.linearized.pairs import KINDS, pair, ranking, run_pairs, scores, search, trained
-from reproduce.studies.linearized.solved import solved
+from reproduce.studies.linearized.pairs import (
+    KINDS,
+    Part,
+    pair,
+    parts_of,
+    ranking,
+    run_pairs,
+    scores,
+    search,
+    solved,
+    trained,
+)
+from reproduce.studies.linearized.solutions import smooth
 from reproduce.studies.linearized.spectra import (
     CaseSpectrum,
     gaussian_condition,
     gaussian_rank,
     rank_readings,
 )
-from reproduce.studies.linearized.tasks import Part, parts_of
 
 TINY = replace(SMOKE, width=0.25, batch_size=8)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reproduce.studies.linearized.tasks import Task, parts_of
+from reproduce.studies.linearized.pairs import Task, parts_of
 
 SMALL = Task(data="photos", n=40, n_valid=16, n_test=24)
 

@@ -1,0 +1,205 @@
+"""Studies of single layers: what they keep, how far they move, which of them are trained."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from firstlight.data import ImageData, load
+from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
+from firstlight.maths import spearman
+from firstlight.measures.copy_or_memorise import layer_images
+from firstlight.measures.copy_or_memorise.layer_chain import weight_changes
+from firstlight.measures.copy_or_memorise.layer_images import resized
+from firstlight.measures.layers import layer_probe
+from firstlight.measures.layers.layer_probe import averaging_votes, class_sums
+from firstlight.questions.copy_or_memorise.task import IdentityTask
+from reproduce.catalogue import Settings, Study, study
+from reproduce.evidence import Measured, by
+from reproduce.studies.identity.common import (
+    DESK,
+    DESK_28,
+    DESK_FCN,
+    SMOKE,
+    SMOKE_FCN,
+    Network,
+    constant_at_zero,
+    trained,
+)
+
+TWO_LAYERS = replace(DESK_FCN, depth=2, stop_below=1e-3)
+GAP = "gain of the constant from training both layers"
+
+
+@study("id.fig12.bottom_only")
+class BottomOnly(Study):
+    """Does training only the bottom of two layers leave noise where training both leans to the constant?"""
+
+    class Config(Settings):
+        """Two layers of several widths, trained both ways from the same weights."""
+
+        base: IdentityTask = TWO_LAYERS
+        widths: tuple[int, ...] = (2048, 16_384)
+        bottom_lr: float = 1.0  # the bottom alone learns slowly
+        bottom_steps: int = 500
+
+    scales = {"smoke": Config(base=replace(SMOKE_FCN, depth=2), widths=(16, 32), bottom_steps=4)}
+    unit = "cosine at rho = 0, or loss"
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train both ways at every width."""
+        both = [replace(cfg.base, seed=cfg.seed, width=width) for width in cfg.widths]
+        changes: dict[str, Any] = {"frozen": ("fc2",), "lr": cfg.bottom_lr, "steps": cfg.bottom_steps}
+        networks = trained([*both, *(replace(task, **changes) for task in both)], label="Bottom only")
+        n = len(both)
+        after = [constant_at_zero(network.after) for network in networks]
+        losses = [network.after.loss for network in networks]
+        labels = [f"{ways} {w}" for ways in ("both layers", "bottom only") for w in cfg.widths]
+        return {
+            "constant with both layers trained": by(cfg.widths, after[:n]),
+            "constant with the bottom trained": by(cfg.widths, after[n:]),
+            GAP: by(cfg.widths, [a - b for a, b in zip(after[:n], after[n:], strict=True)]),
+            "initial constant": by(cfg.widths, [constant_at_zero(net.before) for net in networks[:n]]),
+            "loss": by(labels, losses),
+        }
+
+
+@study("id.probe.equivalence")
+class ProbeEquivalence(Study):
+    """Does voting by inner products equal comparing with class sums?"""
+
+    class Config(Settings):
+        """Images that vote, on their pixels."""
+
+        dataset: str = "mnist"
+        n_images: int = 5000
+
+    scales = {"smoke": Config(dataset="photos", n_images=60)}
+    unit = "largest difference of votes"
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Vote both ways."""
+        data = load(cfg.dataset, split="train", seed=cfg.seed)
+        data = data.sample(min(cfg.n_images, len(data)), seed=cfg.seed)
+        x = data.x.flatten(1).double()
+        test = x[:200]
+        slow = (test @ x.mT) @ F.one_hot(data.y, data.n_classes).double()
+        fast = averaging_votes(test, class_sums(x, data.y, n_classes=data.n_classes))
+        return {"largest difference of votes": float((slow - fast).abs().max())}
+
+
+XAVIER = replace(DESK_28, initialiser="xavier_normal", steps=2000, stop_below=1e-3)
+RANDOM, TRAINED, INITIAL = "random deep network", "trained network", "initial network"
+TREND = "rank correlation of likeness with layer in the random deep network"
+EARLY = 10  # layers over which the trend is taken
+
+
+def _labelled(dataset: str, split: str, n: int, side: int, seed: int) -> ImageData:
+    data = load(dataset, split=split, seed=seed)
+    data = data.sample(min(n, len(data)), seed=seed)
+    norm = MNIST_NORMALISATION if data.shape[0] == 1 else ChannelNormalisation.fit(data)
+    return data.replace(x=norm.normalised(resized(data.x, side)).float())
+
+
+def _likeness(model: nn.Module, images: Tensor) -> Tensor:
+    """Absolute Pearson of every layer's top singular image with the input, mean over inputs."""
+    return torch.stack([layer_images(model, image).singular_similarity for image in images]).mean(0)
+
+
+@study(
+    "id.fig5.probe_random", "id.fig5.probe_trained", "id.fig15.random_smoothing", "id.fig15.trained_layers"
+)
+class Probes(Study):
+    """How much of the input survives each layer of an untrained and of a trained network?"""
+
+    class Config(Settings):
+        """A random deep network, and one of moderate depth before and after training."""
+
+        base: IdentityTask
+        trained: IdentityTask = XAVIER
+        depth: int = 10
+        random_depth: int = 20
+        n_train: int = 2000
+        n_test: int = 500
+        n_shown: int = 5  # unseen images whose singular images are taken
+
+    drawn = {f"error in the {TRAINED}": "trained", f"error in the {RANDOM}": "initial", "chance": "null"}
+    axes = ("layer (0 is the input)", "error of the averaging classifier")
+    scales = {
+        "smoke": Config(base=SMOKE, trained=SMOKE, depth=3, random_depth=10, n_train=40, n_test=20),
+        "desk": Config(base=DESK_28),
+    }
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Probe all three networks."""
+        side, name = cfg.base.image_size, cfg.base.dataset
+        data = [
+            _labelled(name, split, n, side, cfg.seed)
+            for split, n in (("train", cfg.n_train), ("test", cfg.n_test))
+        ]
+        random = replace(cfg.base, seed=cfg.seed, depth=cfg.random_depth)
+        (network,) = trained([replace(cfg.trained, seed=cfg.seed, depth=cfg.depth)], label="Probes")
+        models = {RANDOM: random.build(), TRAINED: network.model, INITIAL: network.task.build()}
+        probes = {key: layer_probe(model, *data) for key, model in models.items()}
+        unseen = random.images.unseen[: cfg.n_shown]
+        shown = {RANDOM: random.images.training[:1], TRAINED: unseen, INITIAL: unseen}
+        likeness = {key: _likeness(model, shown[key]) for key, model in models.items()}
+        early = likeness[RANDOM][:EARLY]
+        after, before = probes[TRAINED].errors, probes[INITIAL].errors
+        return {
+            **{f"error in the {key}": by(range(len(p.errors)), p.errors) for key, p in probes.items()},
+            **{f"likeness in the {key}": by(range(1, len(v) + 1), v) for key, v in likeness.items()},
+            TREND: float(spearman(torch.arange(len(early)).double(), early)),
+            "chance": probes[RANDOM].chance,
+            "largest error in the middle": float(after[1:-1].max()),
+            "error at the output": float(after[-1]),
+            "largest initial error in the middle": float(before[1:-1].max()),
+            "initial error at the output": float(before[-1]),
+            "loss": network.after.loss,
+        }
+
+
+LOW = "change of the lowest five layers of the FCN"
+
+
+def _changes(network: Network) -> Tensor:
+    initial = dict(network.task.build().state_dict())
+    return torch.tensor(list(weight_changes(initial, network.after.weights).values()), dtype=torch.float64)
+
+
+@study("id.fig19.weight_change")
+class WeightChange(Study):
+    """Which layers move, and do the lowest ones stay in place?"""
+
+    class Config(Settings):
+        """Two convolutional networks, and a fully connected one of eleven hidden layers."""
+
+        cnn: IdentityTask = DESK
+        depths: tuple[int, int] = (5, 10)
+        fcn: IdentityTask = DESK_FCN
+        fcn_depth: int = 12
+
+    scales = {"smoke": Config(cnn=SMOKE, depths=(2, 3), fcn=SMOKE_FCN, fcn_depth=6)}
+    unit = "relative change of the weights"
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Compare weights before and after."""
+        tasks = [replace(cfg.cnn, seed=cfg.seed, depth=depth) for depth in cfg.depths]
+        fcn = replace(cfg.fcn, seed=cfg.seed, depth=cfg.fcn_depth)
+        networks = trained([*tasks, fcn], label="Weight change")
+        *cnns, connected = (_changes(network) for network in networks)
+        return {
+            "lead of the top layer": by(cfg.depths, [float(c[-1] - c[:-1].max()) for c in cnns]),
+            "top layer over mean layer": by(cfg.depths, [float(c[-1] / c.mean()) for c in cnns]),
+            "smallest change in the CNN": by(cfg.depths, [float(c.min()) for c in cnns]),
+            LOW: float(connected[:5].max()),
+            "change of the mean layer of the FCN": float(connected.mean()),
+            "change of the top layer of the FCN": float(connected[-1]),
+            "loss": by([*(f"CNN {d}" for d in cfg.depths), "FCN"], [net.after.loss for net in networks]),
+        }

@@ -1,0 +1,221 @@
+"""Studies of settings: channels, filters, sizes, initialisers, optimisers, skip connections."""
+
+import itertools
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from firstlight.data.synthetic import correlated_images
+from firstlight.measures.copy_or_memorise import image_outputs, similarities
+from firstlight.pages.figures import Figure, heatmap
+from firstlight.questions.copy_or_memorise.task import IdentityTask
+from reproduce.catalogue import Settings, Study, study
+from reproduce.evidence import Evidence, Measured, by
+from reproduce.studies.identity.common import (
+    DESK,
+    DESK_28,
+    DESK_FCN,
+    NIGHT,
+    SMOKE,
+    SMOKE_FCN,
+    Grid,
+    IdentitySweep,
+    constant_on_unseen,
+    identity_on_unseen,
+    mean_constant,
+    mean_identity,
+    read_all,
+    trained,
+    with_initial,
+)
+
+FEW, USUAL, MANY = "few channels", "usual channels", "many channels"
+FEW_DEEP, MANY_DEEP = "few channels in a deep network", "many channels in a deep network"
+
+
+@study("id.fig10.channels_few", "id.fig10.channels_many")
+class Channels(Study):
+    """Are three channels too few, and do very many spoil or rescue anything?"""
+
+    class Config(Settings):
+        """Five layers with few, usual and many channels, and deep networks with few and with many."""
+
+        base: IdentityTask = DESK_28
+        deep: IdentityTask = DESK  # deep networks reach the constant at 14 x 14
+        few: int = 3
+        usual: int = 16
+        many: int = 64
+        few_depth: int = 9
+        many_depth: int = 20
+
+    scales = {"smoke": Config(base=SMOKE, deep=SMOKE, many=6, few_depth=3, many_depth=3)}
+    unit = "Pearson, or loss"
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train all widths."""
+        base, deep = replace(cfg.base, seed=cfg.seed, depth=5), replace(cfg.deep, seed=cfg.seed)
+        tasks = {
+            FEW: replace(base, width=cfg.few),
+            USUAL: replace(base, width=cfg.usual),
+            MANY: replace(base, width=cfg.many),
+            FEW_DEEP: replace(base, width=cfg.few, depth=cfg.few_depth),
+            MANY_DEEP: replace(deep, width=cfg.many, depth=cfg.many_depth),
+        }
+        readings = with_initial({"identity": identity_on_unseen, "constant": constant_on_unseen})
+        return read_all(readings, tasks, trained(list(tasks.values()), label="Channels"))
+
+
+NARROW = replace(DESK, depth=3, width=8, initialiser="xavier_normal", steps=800, stop_below=1e-4)
+
+
+@study("id.fig9.filter_size")
+class FilterSize(IdentitySweep):
+    """Do filters that cover the image favour the constant map?"""
+
+    field, axis = "kernel", "side of the filters"
+    readings = with_initial({"constant": mean_constant, "identity": mean_identity})
+    scales = {
+        "smoke": Grid(base=replace(SMOKE, depth=3, width=2), values=(3, 9)),
+        "desk": Grid(base=NARROW, values=(5, 13, 29)),  # the last covers a 14 x 14 image from every pixel
+        "night": Grid(base=replace(NARROW, depth=5, width=16, image_size=28), values=(5, 13, 29, 57)),
+    }
+
+
+@study("id.fig8.image_size")
+class ImageSize(IdentitySweep):
+    """Do smaller training images push a network of fixed depth to the constant map?"""
+
+    field, axis = "image_size", "side of the training image (pixels)"
+    readings = with_initial({"constant": mean_constant, "constant on unseen": constant_on_unseen})
+    scales = {
+        "smoke": Grid(base=replace(SMOKE, depth=2, width=4), values=(6, 8, 10)),
+        "desk": Grid(base=replace(DESK, depth=14, width=16), values=(10, 14, 20, 28)),
+        "night": Grid(base=replace(NIGHT, depth=14), values=(7, 14, 21, 28)),
+    }
+
+
+KAIMING = ("kaiming_normal", "kaiming_uniform")
+OTHERS = ("default", "xavier_normal", "xavier_uniform", "orthogonal")
+
+
+@study("id.fig31.init")
+class Initialisers(IdentitySweep):
+    """Do shallow networks learn the identity from every initialisation?"""
+
+    field, axis = "initialiser", "initialiser"
+    readings = with_initial({"identity": identity_on_unseen, "identity over the angles": mean_identity})
+    scales = {
+        name: Grid(base=replace(base, depth=3), values=(*OTHERS, *KAIMING))
+        for name, base in (("smoke", SMOKE), ("desk", DESK_28))
+    }
+
+
+PAIRS = "agreement of the answers by pair of optimisers"
+
+
+def _pairs(outputs: list[Tensor]) -> Tensor:
+    """Mean Pearson between the answers of every two networks."""
+    table = torch.eye(len(outputs), dtype=torch.float64)
+    for i, j in itertools.combinations(range(len(outputs)), 2):
+        table[i, j] = table[j, i] = similarities(outputs[i], outputs[j]).mean()
+    return table
+
+
+@study("id.fig32.optimisers")
+class Optimisers(Study):
+    """Do optimisers that reach the same loss from the same initial weights give the same answers?"""
+
+    class Config(Settings):
+        """Optimisers from one set of initial weights, and one optimiser from as many sets."""
+
+        base: IdentityTask
+        optimisers: tuple[tuple[str, float, float], ...] = (  # name, rate, momentum
+            ("sgd", 0.01, 0.9),
+            ("adam", 1e-3, 0.0),
+            ("rmsprop", 1e-3, 0.0),
+            ("adamax", 2e-3, 0.0),
+        )
+
+    scales = {
+        "smoke": Config(base=SMOKE),
+        # one seed of RMSprop had not converged after 2000 steps
+        "desk": Config(base=replace(DESK_28, steps=4000, stop_below=9e-4)),
+    }
+    unit = "Pearson, or loss"
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train with each optimiser, and with one of them from other initial weights."""
+
+        def task(optimiser: tuple[str, float, float], seed: int) -> IdentityTask:
+            name, lr, momentum = optimiser
+            return replace(cfg.base, seed=seed, depth=5, optimiser=name, lr=lr, momentum=momentum)
+
+        n = len(cfg.optimisers)
+        adam = next(one for one in cfg.optimisers if one[0] == "adam")
+        others = [1000 * (cfg.seed + 1) + i for i in range(n)]  # no other run of the study has these
+        tasks = [*(task(one, cfg.seed) for one in cfg.optimisers), *(task(adam, seed) for seed in others)]
+        networks = trained(tasks, label="Optimisers")
+        images = tasks[0].images
+        zero = torch.zeros(1, dtype=torch.float64)
+        noise = correlated_images(images.training[0], zero, draws=20, seed=cfg.seed)[0].float()
+        answers = [image_outputs(network.model, noise) for network in networks]
+        unseen = [image_outputs(network.model, images.unseen) for network in networks[:n]]
+        pairs = _pairs(answers[:n])
+        names = [f"{name} {lr:g}" for name, lr, _ in cfg.optimisers]
+        return {
+            "smallest agreement": float(pairs.min()),
+            "smallest agreement over initial weights": float(_pairs(answers[n:]).min()),
+            "smallest agreement on unseen images": float(_pairs(unseen).min()),
+            "loss": by(names, [network.after.loss for network in networks[:n]]),
+            PAIRS: pairs,
+        }
+
+    @classmethod
+    def figure(cls, evidence: Evidence) -> Figure:
+        """The table of pairs."""
+        names = [str(point) for point in evidence.points("loss")]
+        return heatmap(
+            torch.stack(evidence.arrays[PAIRS]).mean(0),
+            rows=names,
+            columns=names,
+            title="Agreement of the answers to images orthogonal to the training image",
+            alt="Pearson correlation of every pair of optimisers",
+        )
+
+
+LEAD = "lead of residual over plain networks"
+
+
+@study("id.fig41.residual")
+class Residual(Study):
+    """Do identity skips bias fully connected networks to the identity?"""
+
+    class Config(Settings):
+        """Residual networks, and plain ones of equal depth."""
+
+        base: IdentityTask
+        blocks: tuple[int, ...] = (1, 2, 4)  # of two weight layers each
+
+    scales = {"smoke": Config(base=SMOKE_FCN, blocks=(1, 2)), "desk": Config(base=DESK_FCN)}
+    unit = "Pearson to the identity, or loss"
+
+    @classmethod
+    def run(cls, cfg: Config) -> Measured:
+        """Train residual and plain networks of equal depth."""
+        base = replace(cfg.base, seed=cfg.seed)
+        tasks = [replace(base, family="residual_fcn", depth=blocks) for blocks in cfg.blocks]
+        networks = trained([*tasks, *(replace(base, depth=2 * b) for b in cfg.blocks)], label="Residual")
+        n, readings = len(cfg.blocks), with_initial({"identity": identity_on_unseen})
+        residual, plain = (read_all(readings, cfg.blocks, part) for part in (networks[:n], networks[n:]))
+        return {
+            **{f"{name} of residual networks": series for name, series in residual.items() if name != "loss"},
+            **{f"{name} of plain networks": series for name, series in plain.items() if name != "loss"},
+            LEAD: by(cfg.blocks, residual["identity"].values - plain["identity"].values),
+            "loss": by(
+                [f"{kind} {blocks}" for kind in ("residual", "plain") for blocks in cfg.blocks],
+                [network.after.loss for network in networks],
+            ),
+        }
