@@ -160,9 +160,10 @@ def show(id: str) -> None:
 @app.command
 def summary(folder: Recorded = LEDGER, *, scale: Scale | None = None) -> None:
     """Count the verdicts of a recorded ledger by theme, as a Markdown table; by default those of the largest scales."""
-    from reproduce.pages import recorded_entries, summary_table
+    from reproduce.pages import recorded_entries, summary_sentence, summary_table
 
-    print(summary_table(recorded_entries(folder, scale=scale)))
+    entries = recorded_entries(folder, scale=scale)
+    print(f"{summary_sentence(entries)}\n\n{summary_table(entries)}")
 
 
 @app.command

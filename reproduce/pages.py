@@ -2,6 +2,7 @@
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from reproduce.entries import (
     read_entries,
     versions,
 )  # fmt: skip
-from reproduce.judge import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, PARTLY, REPRODUCED
+from reproduce.judge import INCONCLUSIVE, NOT_BEYOND, NOT_REPRODUCED, NOT_RUN, PARTLY, REPRODUCED
 from reproduce.run import entry_not_run, study_figures
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -240,6 +241,25 @@ def summary_table(entries: Sequence[Entry]) -> str:
             [theme.replace("_", " "), tally.exact, *(str(tally.effects.get(name, "")) for name in used)]
         )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def summary_sentence(entries: Sequence[Entry]) -> str:
+    """The counts of a whole ledger in one sentence.
+
+    Parameters
+    ----------
+    entries : sequence of Entry
+        All lines of a ledger.
+    """
+    exact = [entry for entry in entries if entry.exact]
+    effects = [entry for entry in entries if not entry.exact]
+    count = Counter(entry.verdict for entry in effects)
+    weak = sum(entry.verdict == REPRODUCED and entry.null_verdict == NOT_BEYOND for entry in effects)
+    return (
+        f"Of {len(exact)} exact relations {sum(entry.verdict == REPRODUCED for entry in exact)} hold. Of {len(effects)} "
+        f"effects, {count[REPRODUCED]} are reproduced ({weak} of them no stronger than their null), {count[PARTLY]} in "
+        f"part, {count[NOT_REPRODUCED]} not; {count[INCONCLUSIVE]} are open, and {count[NOT_RUN]} were not run."
+    )
 
 
 LEADS = {

@@ -10,7 +10,7 @@ import pytest
 from reproduce.catalogue import claims
 from reproduce.entries import largest, read_entries
 from reproduce.judge import NULL_VERDICTS, VERDICTS
-from reproduce.pages import recorded, recorded_entries, summary_table
+from reproduce.pages import recorded, recorded_entries, summary_sentence
 from reproduce.run import judged_again
 
 ROOT = Path(__file__).parents[2]
@@ -52,8 +52,10 @@ def test_entries_name_known_claims_and_both_answers(path):
 
 def test_the_readme_counts_what_is_recorded():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = readme.split("<!-- summary -->\n")[1].split("<!-- /summary -->")[0].strip()
-    assert shown == summary_table(recorded_entries(LEDGER)), "`reproduce summary` prints the table"
+    shown = " ".join(readme.split("<!-- summary -->\n")[1].split("\n<!-- /summary -->")[0].split())
+    assert shown == summary_sentence(recorded_entries(LEDGER)), (
+        "`reproduce summary` prints it above the table"
+    )
 
 
 @pytest.mark.parametrize(("scale", "least"), [("desk", 200), ("night", 18)])
