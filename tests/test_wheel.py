@@ -104,24 +104,53 @@ def test_the_installed_command_starts_from_the_wheel(environment, tmp_path):
     assert version.stdout.strip().endswith(__version__), version.stdout + version.stderr
 
 
-def test_a_tour_starts_from_the_wheel(environment, tmp_path):
-    """The page that a tour writes after its first part is made from the templates in the wheel."""
-    command = environment / "bin" / "firstlight"
-    page = tmp_path / "tour.html"
-    arguments = ["tour", "--data", "photos", "--minutes", "0.1", "--n", "40", "--output", page]
-    with (tmp_path / "said").open("w") as said:
+def test_the_starter_networks_are_in_the_wheel_and_it_stays_small(wheel):
+    starter, rest = 0, 0
+    with zipfile.ZipFile(wheel) as archive:
+        for entry in archive.infolist():
+            if "/networks/starter/" in entry.filename:
+                starter += entry.compress_size
+            else:
+                rest += entry.compress_size
+        names = archive.namelist()
+    for network in ("resnet20-cifar10-0", "small-cifar10-0"):
+        for file in ("card.json", "weights.safetensors", "record.safetensors"):
+            assert f"firstlight/networks/starter/{network}/{file}" in names
+    assert starter <= 5e6
+    assert rest <= 1e6
+
+
+def page_of(environment, arguments, folder, **variables):
+    """The page after the first part of a tour, which is then killed, and what the command said."""
+    page = folder / "tour.html"
+    with (folder / "said").open("w") as said:
         process = subprocess.Popen(
-            [str(part) for part in (command, *arguments)],
-            cwd=tmp_path,
-            env=outside(FIRSTLIGHT_RUNS=str(tmp_path / "runs")),
+            [str(part) for part in (environment / "bin" / "firstlight", *arguments, "--output", page)],
+            cwd=folder,
+            env=outside(FIRSTLIGHT_RUNS=str(folder / "runs"), **variables),
             stderr=said,
         )
         try:
-            while not page.exists():
-                assert process.poll() is None, (tmp_path / "said").read_text()
+            while not page.exists() or "Accuracy of the networks" not in page.read_text():
+                assert process.poll() is None, (folder / "said").read_text()
                 time.sleep(0.05)
         finally:
             process.kill()
             process.wait()
-    assert "<html" in page.read_text()[:2000]
-    assert (tmp_path / "said").read_text().startswith("photos: 40 training")
+    return page.read_text(), (folder / "said").read_text()
+
+
+def test_a_tour_of_ones_own_images_starts_from_the_wheel(environment, tmp_path):
+    """The page that a tour writes after its first part is made from the templates in the wheel."""
+    page, said = page_of(environment, ["tour", "--data", "photos", "--minutes", "0.1", "--n", "40"], tmp_path)
+    assert "<html" in page[:2000]
+    assert said.startswith("photos: 40 training")
+
+
+def test_a_tour_of_the_starter_network_needs_neither_a_checkout_nor_a_registry(environment, tmp_path):
+    page, said = page_of(
+        environment, ["tour"], tmp_path, PATH=str(environment / "bin"), FIRSTLIGHT_DATA=str(tmp_path / "data")
+    )
+    assert "What ResNet-20 (seed 0) learned from CIFAR-10" in page
+    assert "The first layer finds its filters" in page
+    assert "photographs take their place" in said

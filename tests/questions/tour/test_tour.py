@@ -61,8 +61,8 @@ def test_a_network_of_the_bank_is_toured_with_its_siblings_and_controls(bank):
     assert page.pending == ()
     assert [one.title for one in page.highlights] == [
         "The first layer finds its filters",
-        "Some images are learned at once, some never",
-        "Shallow networks copy, deep ones memorise",
+        "Some images come first, some never",
+        "Shallow networks copy, deep memorise",
     ]
     assert {one.section for one in page.highlights} <= {section.title for section in page.sections}
     assert render(page).count('class="highlight"') == 3

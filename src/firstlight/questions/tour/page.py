@@ -95,7 +95,11 @@ def tour_page(tour: Tour, *, reloads: bool = False, drawn: dict[str, DrawnPart] 
         highlights=tuple(part.highlight for part in shown if part.highlight is not None),
         answers=tuple(answer for part in shown for answer in part.answers),
         sections=tuple(section for part in shown for section in part.sections),
-        facts={"Training": tour.recipe, "Time": f"{tour.seconds:.0f} s"},
+        facts={
+            "Training": tour.recipe,
+            "Time": f"{tour.seconds:.0f} s",
+            "Grey and dashed": "what would be seen without learning",
+        },
         pending=tuple(part.words for part in PARTS if part.name in tour.pending),
         reloads=reloads,
     )
@@ -104,7 +108,7 @@ def tour_page(tour: Tour, *, reloads: bool = False, drawn: dict[str, DrawnPart] 
 def _lead(tour: Tour) -> tuple[str, ...]:
     if not isinstance(network := tour.parts.get("network"), NetworkTour):
         return (f"A network trained on {tour.data_name} is looked at. {tour.recipe}.",)
-    return (f"{_accurate(network)} Grey and dashed is what would be seen without learning.",)
+    return (_accurate(network),)
 
 
 # ---------------------------------------------------------------- the network
@@ -201,8 +205,8 @@ def _first_and_last(order: OrderTour) -> Highlight:
     ranked = report.scores.sort(descending=True).values
     late = float(ranked[-len(report.latest.index) :].mean())
     return Highlight(
-        title="Some images are learned at once, some never",
-        words=f"Above: right after every epoch. Below: right after {late:.0%} of the epochs; the average of all "
+        title="Some images come first, some never",
+        words=f"Above: right after every epoch. Below: after {late:.0%} of the epochs; the average of "
         f"{order.n_images:,} images is {float(report.scores.mean()):.0%}.",
         figures=(figure,),
         section=FIRST_AND_LAST,
@@ -218,8 +222,8 @@ def _copies(tour: IdentityTour) -> Highlight | None:
     rows = [inputs, *(tour.at(depth)[0].measured.shown[:FEW] for depth in dict.fromkeys((shallow, deep)))]
     names = ["input", *(f"{depth} layer{'s' * (depth > 1)}" for depth in dict.fromkeys((shallow, deep)))]
     return Highlight(
-        title="Shallow networks copy, deep ones memorise",
-        words=f"Trained to return one image, the first. Rows: {', '.join(names)}.",
+        title="Shallow networks copy, deep memorise",
+        words=f"Trained to return the first image. Rows: {', '.join(names)}.",
         figures=(
             labelled_grid(
                 torch.stack(rows),
