@@ -257,8 +257,9 @@ def summary_sentence(entries: Sequence[Entry]) -> str:
     weak = sum(entry.verdict == REPRODUCED and entry.null_verdict == NOT_BEYOND for entry in effects)
     return (
         f"Of {len(exact)} exact relations {sum(entry.verdict == REPRODUCED for entry in exact)} hold. "
-        f"Of {len(effects)} effects, {count[REPRODUCED]} are reproduced ({weak} of them no stronger than their null), {count[PARTLY]} in "
-        f"part, {count[NOT_REPRODUCED]} not; {count[INCONCLUSIVE]} are open, and {count[NOT_RUN]} were not run."
+        f"Of {len(effects)} effects, {count[REPRODUCED]} are reproduced ({weak} of them no stronger than their null), "
+        f"{count[PARTLY]} in part, {count[NOT_REPRODUCED]} not; {count[INCONCLUSIVE]} are open, and {count[NOT_RUN]} "
+        "were not run."
     )
 
 
