@@ -196,12 +196,12 @@ def test_a_budget_that_is_short_says_how_many_images_fit(monkeypatch):
     data = stripes()
     monkeypatch.setattr(networks, "_seconds_an_image", lambda *_: 1.0)
     monkeypatch.setattr(networks, "default_jobs", lambda: 4)
-    whole = 3 * 0.7 * len(data)  # seconds of three epochs
-    with pytest.raises(InvalidInput, match=rf"--n {int(0.45 * len(data))} fits: so many images"):
-        plan_networks(data, None, budget=whole / 2, epochs=None, n_networks=4, seed=0)
-    plan_networks(
-        data.sample(int(0.45 * len(data)), seed=0), None, budget=whole / 2, epochs=None, n_networks=4, seed=0
-    )
+    budget = (
+        0.52 * 3 * 0.7 * len(data)
+    )  # of the seconds of three epochs; no whole number of images fits exactly
+    with pytest.raises(InvalidInput, match="--n 56 fits: so many images"):
+        plan_networks(data, None, budget=budget, epochs=None, n_networks=4, seed=0)
+    plan_networks(data.sample(56, seed=0), None, budget=budget, epochs=None, n_networks=4, seed=0)
 
 
 @pytest.mark.parametrize(

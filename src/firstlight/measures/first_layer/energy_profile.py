@@ -178,7 +178,7 @@ def profile(
         raise InvalidInput(
             f"`data` must hold images, signals or volumes, at least one; got a shape of {tuple(inputs.shape)}."
         )
-    before = [as_network(subtract)] if isinstance(subtract, nn.Module) else []
+    before = [] if subtract is None or isinstance(subtract, Tensor) else [as_network(subtract)]
     with without_autocast(model, *before):
         layer, pca = patch_basis(model, inputs, center=center, n_images=n_images)
         weight = first_layer(before[0], inputs[:1]).weight if before else subtract

@@ -28,16 +28,10 @@ def comparison_page(comparison: Comparison) -> Page:
     comparison : Comparison
         What :func:`firstlight.questions.compare.measure.compare` returned.
     """
-    was_asked = any(model.regime is not None or model.no_regime for model in comparison.models)
-    sections = [
-        _profile(comparison),
-        _ansatz(comparison),
-        _dead(comparison),
-        _movement(comparison),
-        *([_regime(comparison)] if was_asked else []),
-    ]
+    # at chance nothing else that was measured means anything
+    sections = [] if comparison.problem else _sections(comparison)
     shown = tuple(section for section in sections if section.panels)
-    if comparison.problem:  # nothing else that was measured means anything
+    if comparison.problem:
         shown = tried_sections(comparison.models[-1].outcome)
     return Page(
         title=f"{count(len(comparison.models), 'model')} side by side",
@@ -51,7 +45,7 @@ def comparison_page(comparison: Comparison) -> Page:
         ),
         answers=tuple(
             Answer(question=section.title, answer=section.answer, section=section.title)
-            for section in ([] if comparison.problem else sections)
+            for section in sections
         ),
         sections=shown,
         facts={
@@ -182,6 +176,18 @@ def _profile_figure(comparison: Comparison) -> Figure:
         x="patch component, by decreasing variance",
         y="amplitude, largest = 1",
     )
+
+
+def _sections(comparison: Comparison) -> list[Section]:
+    """What was compared, question by question."""
+    was_asked = any(model.regime is not None or model.no_regime for model in comparison.models)
+    return [
+        _profile(comparison),
+        _ansatz(comparison),
+        _dead(comparison),
+        _movement(comparison),
+        *([_regime(comparison)] if was_asked else []),
+    ]
 
 
 def _ansatz(comparison: Comparison) -> Section:

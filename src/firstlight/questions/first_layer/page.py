@@ -73,7 +73,10 @@ def filters_over_time(shots: Float[Tensor, "t k c h w"], moments: list[str]) -> 
     top = shots.abs().max()
     scaled = 0.5 + 0.5 * shots / torch.where(top > 0, top, torch.ones_like(top))
     title, alt = "Filters during training", f"{shots.shape[1]} small patterns, the filters of the first layer"
-    grids = [picture_grid(one, title=title, alt=alt, signed=False, columns=16) for one in scaled]
+    grids = [
+        picture_grid(one, title=title, alt=alt, signed=False, columns=min(16, max(8, shots.shape[1] // 4)))
+        for one in scaled
+    ]
     whole = film(grids, moments, time="moment", title=title, alt=alt, tables=False)
     return dataclasses.replace(whole, table=picture_grid(shots[-1], title=title, alt=alt).table)
 
