@@ -111,6 +111,7 @@ def _spec(name: str, *, data: str = "cifar10", initialiser: str = "default", **o
 
 
 _SMALL, _RESNET, _VGG = _spec("small", batch_norm=True), _spec("resnet20"), _spec("vgg7")
+_VGG_RECIPE = replace(PLAIN, epochs=20)
 
 
 def _on_cifar10(
@@ -133,7 +134,7 @@ KINDS: dict[str, Definition] = {
     for one in (
         _on_cifar10("small-cifar10", _SMALL, replace(PLAIN, epochs=12), cpu_hours=0.35, n_moments=10),
         _on_cifar10("resnet20-cifar10", _RESNET, PLAIN, cpu_hours=1.1, n_moments=8),
-        _on_cifar10("vgg7-cifar10", _VGG, PLAIN, cpu_hours=0.8, n_moments=3),
+        _on_cifar10("vgg7-cifar10", _VGG, _VGG_RECIPE, cpu_hours=0.7, n_moments=3),
         _at_random("small-cifar10-random", _SMALL, cpu_hours=0.25, epochs=100),
         _at_random("resnet20-cifar10-random", _RESNET, cpu_hours=0.4),
         _at_random("vgg7-cifar10-random", _VGG, cpu_hours=0.25),
@@ -154,22 +155,24 @@ KINDS: dict[str, Definition] = {
             cpu_hours=0.4,
             n_moments=1,
         ),
-        _on_cifar10("vgg7-cifar10-frozen", _VGG, replace(PLAIN, frozen=("0.",)), cpu_hours=0.8, n_moments=1),
+        _on_cifar10(
+            "vgg7-cifar10-frozen", _VGG, replace(_VGG_RECIPE, frozen=("0.",)), cpu_hours=0.7, n_moments=1
+        ),
         _on_cifar10(
             "vgg7-cifar10-mse",
             _VGG,
-            replace(PLAIN, loss="mse_sum", lr=0.05, label_smoothing=0.0),
-            cpu_hours=0.8,
+            replace(_VGG_RECIPE, loss="mse_sum", lr=0.05, label_smoothing=0.0),
+            cpu_hours=0.7,
             n_moments=1,
         ),
         _on_cifar10(
             "vgg7-cifar10-plain",  # without batch norm a rate of 0.2 diverges, and torch's initial weights stall
             _spec("vgg7", initialiser="kaiming_normal", batch_norm=False),
-            replace(PLAIN, lr=0.03),
-            cpu_hours=0.7,
+            replace(_VGG_RECIPE, lr=0.03),
+            cpu_hours=0.6,
             n_moments=1,
         ),
-        _on_cifar10("vgg7-cifar10-stem7", _spec("vgg7", stem=7), PLAIN, cpu_hours=0.9, n_moments=1),
+        _on_cifar10("vgg7-cifar10-stem7", _spec("vgg7", stem=7), _VGG_RECIPE, cpu_hours=0.8, n_moments=1),
         *(
             Definition(
                 kind=f"small-{data}",
