@@ -12,8 +12,7 @@ from torch import Tensor
 
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
-from firstlight.data.images import ImageData, even_sample
-from firstlight.data.shown_images import shown_images
+from firstlight.data.images import ImageData, even_sample, shown_images
 from firstlight.measures.learning_order.accessibility import (
     AccessibilityHistory,
 )
