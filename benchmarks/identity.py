@@ -16,7 +16,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from firstlight._internal.executor import map_tasks, single_thread
-from firstlight.models.fourier import with_large_filters_by_fourier
+from firstlight.models.image_to_image import with_large_filters_by_fourier
 from firstlight.questions.copy_or_memorise.task import IdentityTask, _trained, write_limit
 from firstlight.training import Recipe, train
 

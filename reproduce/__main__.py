@@ -246,7 +246,7 @@ def weights(name: str | None = None) -> None:
         Weights to fetch now, instead of when a study needs them.
     """
     from firstlight.cli.output import print_table
-    from reproduce.weights.fetched import fetch_weights, fetched_weights
+    from reproduce.weights import fetch_weights, fetched_weights
 
     if name is not None:
         fetched = fetch_weights(name)

@@ -6,7 +6,7 @@ from firstlight._internal.errors import DataUnavailable, InvalidInput, StoreProb
 from firstlight.data import available, describe, fetch, load
 from firstlight.data.cache import read_cache
 from firstlight.data.entries import DATASETS
-from firstlight.data.sets import cifar100, photos
+from firstlight.data.sets import cifar10, photos
 from reference.data_files import write_class_folders, write_mnist_like
 
 
@@ -34,8 +34,8 @@ def test_every_data_set_describes_itself(name):
 
 
 def test_the_groups_of_cifar100_part_its_hundred_classes():
-    assert len(cifar100.CLASSES) == 100
-    assert [len(names) for names in cifar100.GROUPS.values()] == [5] * 20
+    assert len(cifar10.CIFAR100) == 100
+    assert [len(names) for names in cifar10.CIFAR100_GROUPS.values()] == [5] * 20
 
 
 @pytest.mark.parametrize(("wrong", "right"), [("cifar", "cifar10"), ("MNIST", None), ("photo", "photos")])

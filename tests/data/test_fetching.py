@@ -19,7 +19,7 @@ from firstlight.data import catalogue, load
 from firstlight.data.cache import demand_writable_cache
 from firstlight.data.fetching import packages
 from firstlight.data.fetching.packages import NpmPackage, npm_files, torchvision_files
-from firstlight.data.sets import cifar10, fashion_mnist, mnist
+from firstlight.data.sets import cifar10, mnist
 from limits import COMMAND
 from machines import wait_until
 from reference.data_files import cifar_package, fake_program, tar_of, write_mnist_like
@@ -113,29 +113,29 @@ def test_a_truncated_package_is_refused_even_if_its_checksum_fits(tmp_path, tool
 
 
 def test_fashion_mnist_is_taken_from_the_installed_package_only_if_its_files_are_the_known_ones(tmp_path):
-    folder = tmp_path / fashion_mnist.FOLDER
+    folder = tmp_path / mnist.FOLDER
     with pytest.raises(DataUnavailable, match="not installed"):
-        fashion_mnist.from_installed(tmp_path, fashion_mnist.SHA256)
+        mnist.from_installed(tmp_path, mnist.SHA256)
     made = write_mnist_like(folder, suffix=".gz")
     with pytest.raises(DataUnavailable, match="wrong checksum"):
-        fashion_mnist.from_installed(tmp_path, fashion_mnist.SHA256)
+        mnist.from_installed(tmp_path, mnist.SHA256)
     known = {path.name: sha256_of(path) for path in folder.iterdir()}
-    splits = fashion_mnist.from_installed(tmp_path, known)
+    splits = mnist.from_installed(tmp_path, known)
     assert np.array_equal(splits["train"].x[:, 0].numpy(), made["train"][0])
 
 
 def test_fashion_mnist_is_unpacked_from_a_downloaded_package(tmp_path, tools):
-    folder = tmp_path / "deb" / fashion_mnist.FOLDER
+    folder = tmp_path / "deb" / mnist.FOLDER
     write_mnist_like(folder, suffix=".gz")
     fake_program(tools, "apt-get", "echo toy > toy.deb")
     fake_program(tools, "dpkg-deb", f'{CP} -r "{tmp_path}/deb" "$3"')
-    splits = fashion_mnist.from_debian({path.name: sha256_of(path) for path in folder.iterdir()})
+    splits = mnist.from_debian({path.name: sha256_of(path) for path in folder.iterdir()})
     assert len(splits["train"]) == 20
 
 
 def test_without_debian_tools_the_reason_is_told(tools):
     with pytest.raises(DataUnavailable, match="not a Debian system"):
-        fashion_mnist.from_debian(fashion_mnist.SHA256)
+        mnist.from_debian(mnist.SHA256)
 
 
 @pytest.mark.usefixtures("small_copies")

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from firstlight._internal.executor import map_tasks, report_fraction
-from firstlight._internal.progress import Screen, progress, screen
+from firstlight._internal.progress import progress, screen
 from limits import COMMAND
 
 
@@ -14,7 +14,7 @@ def noted(task):
 
 
 def test_findings_are_plain_lines_where_nobody_looks(capsys):
-    with screen("Tour", seconds=60, show=False) as view:
+    with screen("Tour", show=False) as view:
         view.add("first layer", "0.98 [bold]")
         with progress("Training", total=2) as bar:
             bar.advance()
@@ -22,29 +22,23 @@ def test_findings_are_plain_lines_where_nobody_looks(capsys):
     assert shown == "first layer: 0.98 [bold]\n"
 
 
-def test_the_live_view_shows_findings_bars_and_time_left(capsys):
-    with screen("Tour", seconds=300, show=True) as view:
+def test_the_live_view_shows_findings_bars_and_the_time(capsys):
+    with screen("Tour", show=True) as view:
         view.add("first layer", "0.98 [bold]")
         with progress("Training", total=4, show=True) as bar:
             bar.update(completed=1, note="loss 0.25")
             assert [task.description for task in view.bars.tasks] == ["Training"]
             assert view.bars.tasks[0].fields["note"] == "loss 0.25"
         assert view.bars.tasks == []
-        assert view.left.endswith(" left")
+        assert view.passed.startswith("0:0")
     shown = capsys.readouterr().err
     assert "0.98 [bold]" in shown
     assert "done in 0:0" in shown
 
 
-def test_time_left_is_said_honestly():
-    assert Screen("x", seconds=61.5, show=False).left == "about 1:01 left"
-    assert Screen("x", seconds=-1, show=False).left == "longer than planned"
-    assert Screen("x", seconds=None, show=False).left == "0:00"
-
-
 def test_how_a_task_stands_is_shown_beside_its_bar():
     assert map_tasks(noted, [1, 2], label="x", n_jobs=1, show=True) == [1, 2]
-    with screen("Tour", seconds=9, show=True) as view:
+    with screen("Tour", show=True) as view:
         seen = []
 
         def look(task):
@@ -58,7 +52,7 @@ def test_how_a_task_stands_is_shown_beside_its_bar():
 def test_a_terminal_gets_the_live_view():
     code = (
         "from firstlight._internal.progress import screen, progress\n"
-        "with screen('Tour', seconds=60) as view:\n"
+        "with screen('Tour') as view:\n"
         "    view.add('part', 'number 42')\n"
         "    with progress('Training', total=1) as bar: bar.advance()\n"
     )

@@ -10,8 +10,8 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.measures.first_layer.master_filters import master_filters
+from firstlight.measures.learning_order.constancy import score_agreement
 from firstlight.measures.learning_order.gaussian_copies import accuracy_by_moments, gaussian_copies
-from firstlight.measures.learning_order.score_agreement import score_agreement
 from reference import since as reference
 
 

@@ -11,8 +11,16 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import sobel_magnitude
 from firstlight.measures import copy_or_memorise as measures
-from firstlight.measures.copy_or_memorise import layer_chain
-from firstlight.measures.copy_or_memorise.layer_images import output_variation, resized, top_singular_image
+from firstlight.measures.copy_or_memorise.layer_images import (
+    output_variation,
+    resized,
+    stage_outputs,
+    top_singular_image,
+    upper_outputs,
+    weight_changes,
+    weight_layers,
+    with_circular_padding,
+)
 from firstlight.measures.layers import averaging_votes, class_sums, layer_probe
 from reference import identity as naive
 
@@ -133,25 +141,25 @@ def test_stages_hold_one_weight_layer_each_and_compose_to_the_model():
     ]:
         model = models.build(name, shape=(2, 4, 3), **options)
         x = draw(2, 2, 4, 3).float()
-        assert len(layer_chain.weight_layers(model)) == count
-        assert torch.equal(layer_chain.stage_outputs(model, x)[-1], model(x))
+        assert len(weight_layers(model)) == count
+        assert torch.equal(stage_outputs(model, x)[-1], model(x))
     with pytest.raises(InvalidInput, match=r"nn\.Sequential"):
-        layer_chain.weight_layers(nn.Conv2d(1, 1, 3))
+        weight_layers(nn.Conv2d(1, 1, 3))
 
 
 def test_upper_subnetworks_get_the_image_on_every_channel():
     model = models.build("identity_cnn", shape=(1, 6, 6), depth=4, channels=5)
     x = draw(2, 1, 6, 6).float()
     top = nn.Sequential(*list(model.children())[-3:])  # conv3, relu3, conv4
-    assert torch.equal(layer_chain.upper_outputs(model, x, layers=2), top(x.expand(2, 5, 6, 6)))
-    assert torch.equal(layer_chain.upper_outputs(model, x, layers=4), model(x))
+    assert torch.equal(upper_outputs(model, x, layers=2), top(x.expand(2, 5, 6, 6)))
+    assert torch.equal(upper_outputs(model, x, layers=4), model(x))
     with pytest.raises(InvalidInput, match=r"`layers` must lie in 1 \.\. 4"):
-        layer_chain.upper_outputs(model, x, layers=5)
+        upper_outputs(model, x, layers=5)
 
 
 def test_circular_padding_makes_the_network_forget_where_the_border_is():
     model = models.build("identity_cnn", shape=(1, 8, 8), depth=3, channels=4)
-    twin = layer_chain.with_circular_padding(model)
+    twin = with_circular_padding(model)
     x = draw(1, 1, 8, 8).float()
     rolled = twin(x.roll((3, 2), (2, 3)))
     assert torch.allclose(rolled, twin(x).roll((3, 2), (2, 3)), atol=1e-6)
@@ -193,6 +201,6 @@ def test_weight_changes_are_relative_and_leave_biases_out():
     model = models.build("identity_fcn", shape=(1, 2, 2), depth=2)
     before = {k: v.clone() for k, v in model.state_dict().items()}
     after = {k: 1.5 * v for k, v in before.items()}
-    changes = layer_chain.weight_changes(before, after)
+    changes = weight_changes(before, after)
     assert set(changes) == {"fc1.weight", "fc2.weight"}
     assert all(abs(v - 0.5) < 1e-6 for v in changes.values())

@@ -23,8 +23,8 @@ def test_outputs_and_gradients_equal_the_direct_convolution(n, c, o, h, w, k, bi
     direct = nn.Sequential(nn.Conv2d(c, o, k, padding=k // 2, bias=bias)).double()
     fourier = nn.Sequential(nn.Conv2d(c, o, k, padding=k // 2, bias=bias)).double()
     fourier.load_state_dict(direct.state_dict())
-    models.fourier.with_large_filters_by_fourier(fourier, at_least=1)
-    assert type(fourier[0]) is models.fourier.FourierConv2d
+    models.image_to_image.with_large_filters_by_fourier(fourier, at_least=1)
+    assert type(fourier[0]) is models.image_to_image.FourierConv2d
     x = torch.randn(n, c, h, w, dtype=torch.float64)
     outputs = [model(x) for model in (direct, fourier)]
     assert torch.allclose(*outputs, atol=1e-11)
@@ -37,7 +37,7 @@ def test_outputs_and_gradients_equal_the_direct_convolution(n, c, o, h, w, k, bi
 def test_names_stay_and_small_or_odd_convolutions_are_left_alone():
     model = models.build("identity_cnn", shape=(1, 6, 6), depth=3, channels=2, kernel=25)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    models.fourier.with_large_filters_by_fourier(model)
+    models.image_to_image.with_large_filters_by_fourier(model)
     assert list(model.state_dict()) == list(before)
     assert len(model.layers) == 3
     others = nn.Sequential(
@@ -47,5 +47,5 @@ def test_names_stay_and_small_or_odd_convolutions_are_left_alone():
         nn.Conv2d(2, 2, 27, padding=13, groups=2),
         nn.Conv2d(1, 1, 27, padding=13, padding_mode="circular"),
     )
-    models.fourier.with_large_filters_by_fourier(others)
+    models.image_to_image.with_large_filters_by_fourier(others)
     assert all(type(m) is nn.Conv2d for m in others)

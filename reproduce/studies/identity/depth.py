@@ -8,8 +8,12 @@ from torch import Tensor, nn
 
 from firstlight.maths import spearman
 from firstlight.measures.copy_or_memorise import edge_score, image_outputs, similarities, size_response
-from firstlight.measures.copy_or_memorise.layer_chain import upper_outputs, with_circular_padding
-from firstlight.measures.copy_or_memorise.layer_images import output_variation, resized
+from firstlight.measures.copy_or_memorise.layer_images import (
+    output_variation,
+    resized,
+    upper_outputs,
+    with_circular_padding,
+)
 from firstlight.pages.figures import Figure
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
 from reproduce.catalogue import Settings, Study, study

@@ -11,8 +11,7 @@ from firstlight.data import ImageData, load
 from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
 from firstlight.maths import spearman
 from firstlight.measures.copy_or_memorise import layer_images
-from firstlight.measures.copy_or_memorise.layer_chain import weight_changes
-from firstlight.measures.copy_or_memorise.layer_images import resized
+from firstlight.measures.copy_or_memorise.layer_images import resized, weight_changes
 from firstlight.measures.layers import layer_probe
 from firstlight.measures.layers.layer_probe import averaging_votes, class_sums
 from firstlight.questions.copy_or_memorise.task import IdentityTask

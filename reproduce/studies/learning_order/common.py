@@ -1,20 +1,23 @@
 """What the studies of the learning order share: images, ensembles, a linear network in closed form, figures."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight import data
+from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.maths import PCA, spearman
+from firstlight.maths.correlation import pearson
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
     AccessibilityRecorder,
@@ -23,6 +26,7 @@ from firstlight.measures.learning_order import (
     compact_representation,
     history_of,
 )
+from firstlight.measures.learning_order.constancy import varies
 from firstlight.models import ModelSpec
 from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
@@ -199,3 +203,132 @@ class CnnConfig(Settings):
     def recipe(self, **options: Any) -> Recipe:
         """SGD in batches of 32; the seeds of a study share no network."""
         return Recipe(**{"batch_size": 32, "seed": ensemble_seed(self.seed), **options})
+
+
+FREQUENCIES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
+"""Frequencies of the sinusoids, in the order in which they are added."""
+PHASES = (0.0, 3.46, 5.08, 0.45, 2.10, 1.4, 5.36, 0.85, 5.9, 5.16)
+"""Their phases, as published."""
+
+
+def partial_sums(z: Float[Tensor, " n"]) -> Float[Tensor, "n 10"]:
+    r"""Column k holds the curve up to its k-th frequency, in float64.
+
+    .. math:: \lambda_k(z) = \sum_{i=0}^{k} \sin(2\pi \kappa_i z + \varphi_i), \qquad \kappa_i = i
+
+    The first column is zero, since frequency and phase of the first term are; the last is the whole curve.
+    """
+    angles = 2 * math.pi * z.double()[:, None] * torch.tensor(FREQUENCIES).double()
+    return (angles + torch.tensor(PHASES, dtype=torch.float64)).sin().cumsum(1)
+
+
+def frequency_curve(z: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """The whole curve λ(z), the border between the classes."""
+    return partial_sums(z)[:, -1]
+
+
+def frequency_points(
+    n: int, *, seed: int, split: str = "train"
+) -> tuple[Float[Tensor, "n 2"], Int[Tensor, " n"]]:
+    r"""Points (z, v) with the label :math:`1[v \le \lambda(z)]`, uniform over [-1, 1] × [-2π, 2π].
+
+    The paper's text thresholds λ(z) at zero and thereby ignores v; its pictures and its critical frequency
+    only make sense for points below or above the curve, which is what we take.
+
+    Parameters
+    ----------
+    n : int
+        Number of points; 10 000 for training and 1 000 for testing in the paper.
+    seed : int
+        Decides the points, together with `split`.
+    split : str, default 'train'
+        A word that makes training and test points independent under one seed.
+    """
+    if n < 1:
+        raise InvalidInput(f"`n` must be at least 1; got n={n}.")
+    uniform = torch.rand(n, 2, generator=generator_from("frequency", split, seed), dtype=torch.float64)
+    # rounded first: the labels must be right for the points as they are stored
+    points = ((2 * uniform - 1) * torch.tensor([1.0, 2 * math.pi], dtype=torch.float64)).float()
+    labels = (points[:, 1].double() <= frequency_curve(points[:, 0])).long()
+    return points, labels
+
+
+def frequency_data(n: int, *, seed: int, split: str = "train") -> ImageData:
+    """The same points as images of two channels and one pixel, for networks of 1 × 1 convolutions."""
+    points, labels = frequency_points(n, seed=seed, split=split)
+    meta = {"name": "frequency", "split": split, "seed": seed}
+    return ImageData(points[:, :, None, None], labels, ("above", "below"), meta)
+
+
+def critical_frequency(
+    points: Float[Tensor, "n 2"], *, reading: Literal["first", "stable"] = "first"
+) -> Int[Tensor, " n"]:
+    r"""Index, from 0, of the sinusoid with which the partial sum first gives the right label.
+
+    .. math:: \min\{\, j : 1[v \le \lambda_j(z)] = 1[v \le \lambda(z)] \,\}
+
+    Parameters
+    ----------
+    points : Tensor of shape (n, 2)
+        (z, v), as :func:`frequency_points` draws them.
+    reading : {'first', 'stable'}, default 'first'
+        "first", as the paper words it, or "stable": right from there on.
+
+    Examples
+    --------
+    >>> points = torch.tensor([[0.3, 9.0], [-0.6345, -0.7938]])  # the first lies above all sums
+    >>> critical_frequency(points), critical_frequency(points, reading="stable")
+    (tensor([0, 4]), tensor([0, 7]))
+    """
+    if points.ndim != 2 or points.shape[1] != 2 or not points.isfinite().all():
+        raise InvalidInput(f"`points` must be finite pairs (z, v); got the shape {tuple(points.shape)}.")
+    if reading not in ("first", "stable"):
+        raise InvalidInput(f"`reading` must be 'first' or 'stable'; got reading={reading!r}.")
+    sums = partial_sums(points[:, 0])
+    below = points[:, 1].double()[:, None] <= sums
+    right = below == below[:, -1:]
+    if reading == "first":
+        return right.to(torch.uint8).argmax(1)
+    wrong = (~right).flip(1)
+    return torch.where(wrong.any(1), right.shape[1] - wrong.to(torch.uint8).argmax(1), 0)
+
+
+def matched(
+    first: AccessibilityHistory, second: AccessibilityHistory
+) -> tuple[AccessibilityHistory, AccessibilityHistory]:
+    """Cut two histories where both reach the accuracy that the weaker one reaches at best.
+
+    Constancy rises by itself as networks converge, since all end up missing the same few examples; two
+    conditions are comparable only at the same accuracy.
+    """
+    curves = [h.accuracy.mean(0) for h in (first, second)]
+    # first epoch at which each curve reaches it: accuracy may fall again later
+    level = min(float(c.max()) for c in curves)
+    ends = [int((c >= level - 1e-12).nonzero()[0]) + 1 for c in curves]
+    return first.up_to(ends[0]), second.up_to(ends[1])
+
+
+def smoothed_correlation(
+    accessibility: Num[Tensor, " n"], score: Num[Tensor, " n"], *, window: int = 10
+) -> float:
+    """Correlation after a moving average over the values the score takes, as the paper's figures have it.
+
+    For every distinct value of the score the mean accessibility is taken, then the mean over `window`
+    neighbouring values. It flatters even more than bins do.
+    """
+    values = torch.unique(score)
+    means = torch.stack([accessibility[score == v].double().mean() for v in values])
+    if len(values) < window + 2:
+        raise InvalidInput(f"`score` must take at least {window + 2} values; it takes {len(values)}.")
+    smooth = means.unfold(0, window, 1).mean(1)
+    centres = values.double().unfold(0, window, 1).mean(1)
+    return float(pearson(smooth, centres))
+
+
+def running_constancy(first: AccessibilityHistory, second: AccessibilityHistory) -> Float[Tensor, " epochs"]:
+    """Constancy of the order learned up to each epoch; 0 where one ensemble still treats all alike."""
+    correlations = []
+    for epoch in range(1, min(first.n_epochs, second.n_epochs) + 1):
+        a, b = first.up_to(epoch).scores, second.up_to(epoch).scores
+        correlations.append(float(pearson(a, b)) if varies(a) and varies(b) else 0.0)
+    return torch.tensor(correlations, dtype=torch.float64)

@@ -24,15 +24,17 @@ from reproduce.evidence import Measured, Series, by
 from reproduce.studies.learning_order.common import (
     SMOKE_CNN,
     CnnConfig,
+    critical_frequency,
     ensemble_seed,
+    frequency_data,
     histories,
     linear_network,
     pair,
     random_directions,
+    running_constancy,
+    smoothed_correlation,
     training_accuracy,
 )
-from reproduce.studies.learning_order.frequency_task import critical_frequency, frequency_data
-from reproduce.studies.learning_order.order_curves import running_constancy, smoothed_correlation
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"

@@ -27,12 +27,13 @@ from reproduce.studies.learning_order.common import (
     images,
     linear_accuracy,
     linear_network,
+    matched,
     normalised,
     pair,
     random_directions,
+    running_constancy,
     training_accuracy,
 )
-from reproduce.studies.learning_order.order_curves import matched, running_constancy
 
 CONDITIONS = ("top", "none", "bottom")
 LINEAR, CNN = "gap of linear networks", "gap of CNNs"

@@ -15,9 +15,17 @@ from firstlight.measures.linearized import effective_rank, ntk_gram, solve_linea
 from firstlight.models import LinearizedModel, build, linearize, parameter_count
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
-from reproduce.studies.linearized.common import DESK_BINARY, SHIFT, SMOKE_BINARY, factor, pairs_by_width
+from reproduce.studies.linearized.common import (
+    DESK_BINARY,
+    SHIFT,
+    SMOKE_BINARY,
+    factor,
+    gaussian_condition,
+    pairs_by_width,
+    rank_readings,
+    spectra,
+)
 from reproduce.studies.linearized.pairs import Pair, Plan, Task, parts_of, solved
-from reproduce.studies.linearized.spectra import gaussian_condition, rank_readings, spectra
 
 PHOTOGRAPHS = Task(data="photos224", n=100, n_valid=8, n_test=8, side=64)
 

@@ -13,7 +13,7 @@ from firstlight.measures.feature_ansatz import centred_ansatz
 from firstlight.measures.first_layer import master_filters
 from firstlight.measures.layers import activations, class_variation
 from firstlight.measures.learning_order import accuracy_by_moments, score_agreement
-from firstlight.measures.learning_order.score_agreement import ScoreAgreement
+from firstlight.measures.learning_order.constancy import ScoreAgreement
 from firstlight.measures.linearized import richness
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by

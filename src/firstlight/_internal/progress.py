@@ -38,14 +38,14 @@ def is_watched() -> bool:
 
 
 class Screen:
-    """Findings of a long command so far, its progress bars, and the time left.
+    """Findings of a long command so far, its progress bars, and the time passed.
 
     On a terminal everything is redrawn in place, with the bars below; elsewhere every finding is printed as
     one line.
     """
 
-    def __init__(self, title: str, *, seconds: float | None, show: bool) -> None:
-        self.title, self.seconds, self.start = title, seconds, time.monotonic()
+    def __init__(self, title: str, *, show: bool) -> None:
+        self.title, self.start = title, time.monotonic()
         self.rows: list[tuple[str, str]] = []
         self.is_done = False
         self.bars: rich_progress.Progress | None = None
@@ -61,21 +61,10 @@ class Screen:
             print(visible(f"{name}: {words}"), file=sys.stderr)
 
     @property
-    def left(self) -> str:
-        """Time left of the planned time; without a plan, the time passed.
-
-        Examples
-        --------
-        >>> Screen("Tour", seconds=125.5, show=False).left
-        'about 2:05 left'
-        """
-        passed = time.monotonic() - self.start
-        if self.is_done:
-            return f"done in {_minutes(passed)}"
-        if self.seconds is None:
-            return _minutes(passed)
-        rest = self.seconds - passed
-        return f"about {_minutes(rest)} left" if rest > 0 else "longer than planned"
+    def passed(self) -> str:
+        """Time since the command began."""
+        seconds = int(time.monotonic() - self.start)
+        return f"{'done in ' if self.is_done else ''}{seconds // 60}:{seconds % 60:02d}"
 
     def __rich__(self) -> "RenderableType":
         from rich.console import Group
@@ -85,32 +74,26 @@ class Screen:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for name, words in self.rows:
             table.add_row(Text(visible(name), style="bold"), Text(visible(words)))
-        head = Text.assemble((visible(self.title), "bold"), f"  {self.left}")
+        head = Text.assemble((visible(self.title), "bold"), f"  {self.passed}")
         return Group(head, table, *([self.bars] if self.bars is not None else []))
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 _screen: Screen | None = None
 
 
 @contextmanager
-def screen(title: str, *, seconds: float | None = None, show: bool | None = None) -> Iterator[Screen]:
+def screen(title: str, *, show: bool | None = None) -> Iterator[Screen]:
     """Show findings and bars of a long command while the block runs; the findings remain.
 
     Parameters
     ----------
     title : str
         Heading of the view.
-    seconds : float, optional
-        Planned time, if known.
     show : bool, optional
         Force the live view on or off; by default it is shown on a terminal only.
     """
     global _screen
-    shown = Screen(title, seconds=seconds, show=is_watched() if show is None else show)
+    shown = Screen(title, show=is_watched() if show is None else show)
     if shown.bars is None:
         yield shown
         return

@@ -134,7 +134,9 @@ class ConvKernel:
         rows, columns = self.geometry.positions(h, w)
         sizes = [(rows, columns)]
         for layer in range(1, self.depth):
+            # every further layer has stride 1 and loses q − 1 positions, less what is padded
             shrink = self.size - 1 - 2 * self.padding
+            # rows that do not fill a window are left out, as by torch
             if layer in self.pooling:
                 rows, columns = rows // 2, columns // 2
             empty = rows < 1 or columns < 1
@@ -250,10 +252,12 @@ def median_bandwidth(
 
     if len(images) < 2:
         raise InvalidInput(f"`images` must hold at least 2; got {len(images)}.")
+    # a median of thousands of distances does not need more, and all patches of all images would not fit
     few = images[: min(len(images), 200)].double()
     patches = extract_patches(few, geometry)
     generator = generator_from("bandwidth", seed)
     first = torch.randint(len(few), (pairs,), generator=generator)
+    # a shift by 1 .. n − 1 never pairs an image with itself
     second = (first + torch.randint(1, len(few), (pairs,), generator=generator)) % len(few)
     place = torch.randint(patches.shape[1], (pairs,), generator=generator)
     distances = (patches[first, place] - patches[second, place]).norm(dim=1)

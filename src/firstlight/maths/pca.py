@@ -11,8 +11,7 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight.maths.patch_moments import image_blocks, patch_moments
-from firstlight.maths.patches import PatchGeometry
+from firstlight.maths.patches import PatchGeometry, image_blocks, patch_moments
 
 _EPS = torch.finfo(torch.float64).eps
 
@@ -129,6 +128,7 @@ def patch_pca(
     (torch.Size([27, 27]), 8, 392)
     """
     moments = patch_moments(images, geometry, block=block)
+    # E[x xᵀ] = Σ + μ μᵀ: the uncentred moments cost no second pass
     matrix = moments.covariance if center else moments.covariance + torch.outer(moments.mean, moments.mean)
     variances, basis = _principal(_finite(matrix))
     return PCA(

@@ -1,4 +1,4 @@
-"""The fully convolutional net of the identity task, and networks that are the identity exactly."""
+"""Networks from an image to itself, those that are the identity exactly, and large filters by Fourier transform."""
 
 import math
 
@@ -149,3 +149,66 @@ def identity_cnn(
     model = IdentityCNN(in_channels, depth=depth, kernel=kernel, channels=channels, bias=False)
     write_identity(model)
     return model
+
+
+LARGE = 25  # side of a filter from which the transform wins on small images (benchmarks/identity.py)
+
+
+class FourierConv2d(nn.Conv2d):
+    """A convolution with same zero padding and stride 1, computed through the Fourier transform.
+
+    Cost O((c + o) s² log s + c o s²) for c channels in, o out and s = side + filter - 1, against
+    O(c o side² filter²) of the direct sum.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Multiply the transforms; padding by at least the filter keeps the ends apart."""
+        h, w = input.shape[-2:]
+        k = self.kernel_size[0]
+        size = (h + k - 1, w + k - 1)
+        spectrum = torch.fft.rfft2(self.weight, size).conj()
+        product = torch.einsum("ncij,ocij->noij", torch.fft.rfft2(input, size), spectrum)
+        whole = torch.fft.irfft2(product, size).roll((k // 2, k // 2), (2, 3))
+        output: Tensor = whole[:, :, :h, :w]
+        return output if self.bias is None else output + self.bias[:, None, None]
+
+
+def with_large_filters_by_fourier(model: nn.Module, *, at_least: int = LARGE) -> nn.Module:
+    """Compute large filters of `model` by Fourier transform, in place; parameters and names stay.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Any network; only convolutions with square odd filters of at least this side, same zero padding,
+        stride 1 and no groups are changed.
+    at_least : int, default LARGE
+        Side of the filters from which on the transform is used.
+    """
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is nn.Conv2d and _fits_transform(child, at_least):
+                replacement = FourierConv2d(
+                    child.in_channels,
+                    child.out_channels,
+                    child.kernel_size[0],
+                    padding=child.kernel_size[0] // 2,
+                    bias=child.bias is not None,
+                    device="meta",
+                )
+                replacement.weight, replacement.bias = child.weight, child.bias
+                setattr(parent, name, replacement)
+    return model
+
+
+def _fits_transform(layer: nn.Conv2d, at_least: int) -> bool:
+    k = layer.kernel_size[0]
+    return (
+        k >= at_least
+        and k % 2 == 1
+        and layer.kernel_size == (k, k)
+        and layer.padding == (k // 2, k // 2)
+        and layer.padding_mode == "zeros"
+        and layer.stride == (1, 1)
+        and layer.dilation == (1, 1)
+        and layer.groups == 1
+    )

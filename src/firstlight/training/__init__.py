@@ -9,6 +9,5 @@ if TYPE_CHECKING:
     from firstlight.training.loop import History, accuracy, predictions, targets_of, train, train_on
     from firstlight.training.observers import Observer, Recorder, Snapshots, geometric_steps
     from firstlight.training.recipe import Recipe
-    from firstlight.training.together import train_together
 
 lazy_exports(__name__)

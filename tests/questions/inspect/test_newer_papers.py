@@ -7,8 +7,8 @@ from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
 from firstlight.measures.feature_ansatz import patch_gradients
+from firstlight.measures.feature_ansatz.ansatz import centred_ansatz
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
-from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
 from firstlight.questions.inspect.newer_papers import feature_report
 
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from firstlight.data.shown_images import ShownImages
+from firstlight.data.images import ShownImages
 from firstlight.questions.order.page import _typical
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
 from reference import learning_order as reference
-from reproduce.studies.learning_order.frequency_task import (
+from reproduce.studies.learning_order.common import (
     critical_frequency,
     frequency_curve,
     frequency_data,

@@ -7,7 +7,7 @@ from firstlight.measures.learning_order import (
     learning_order_constancy,
     order_correlation,
 )
-from reproduce.studies.learning_order.order_curves import matched, running_constancy, smoothed_correlation
+from reproduce.studies.learning_order.common import matched, running_constancy, smoothed_correlation
 
 
 def history(correct):

@@ -15,10 +15,14 @@ from reproduce.studies.linearized.common import (
     BINARY_WIDTHS,
     DESK_BINARY,
     SMOKE,
+    CaseSpectrum,
     common_widths,
     factor,
+    gaussian_condition,
+    gaussian_rank,
     minus_published,
     pairs_by_width,
+    rank_readings,
     readings,
 )
 from reproduce.studies.linearized.pairs import (
@@ -34,12 +38,6 @@ from reproduce.studies.linearized.pairs import (
     trained,
 )
 from reproduce.studies.linearized.solutions import smooth
-from reproduce.studies.linearized.spectra import (
-    CaseSpectrum,
-    gaussian_condition,
-    gaussian_rank,
-    rank_readings,
-)
 
 TINY = replace(SMOKE, width=0.25, batch_size=8)
 

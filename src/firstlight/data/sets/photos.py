@@ -115,3 +115,46 @@ def photos() -> DataSet:
         formats=FORMATS,
         embedded=crops,
     )
+
+
+LARGE_SIDE = 224
+SMALLEST = 160  # side of a crop before it is enlarged; the narrowest half has 225 columns
+LARGE_COUNTS = {"train": 16, "test": 8}  # per photograph
+
+
+@lru_cache(maxsize=1)
+def large_crops() -> Splits:
+    """Large large_crops of the left halves for training, of the right halves for testing."""
+    return {split: _large_split(i, split, count) for i, (split, count) in enumerate(LARGE_COUNTS.items())}
+
+
+def _large_split(side: int, split: str, count: int) -> StoredImages:
+    generator = generator_from("photos224", split)
+    x = np.stack([_large_crop(halves_of(name)[side], generator) for _ in range(count) for name in CLASSES])
+    y = np.tile(np.arange(len(CLASSES)), count)  # in turn, so that a prefix holds all photographs
+    return stored_images(x, y, CLASSES, order="n h w c")
+
+
+def _large_crop(half: np.ndarray, generator: torch.Generator) -> np.ndarray:
+    height, width = half.shape[:2]
+    a, b, c = torch.rand(3, generator=generator, dtype=torch.float64).tolist()
+    side = SMALLEST + int(a * (min(height, width) + 1 - SMALLEST))
+    top, left = int(b * (height - side + 1)), int(c * (width - side + 1))
+    cut = Image.fromarray(half[top : top + side, left : left + side])
+    return np.asarray(cut.resize((LARGE_SIDE, LARGE_SIDE), Image.Resampling.BICUBIC))
+
+
+@register_dataset
+def photos224() -> DataSet:
+    """Describe the photographs for networks that take large images."""
+    return DataSet(
+        name="photos224",
+        summary="large large_crops of the eight photographs, for networks trained on ImageNet",
+        shape=(3, LARGE_SIDE, LARGE_SIDE),
+        classes=CLASSES,
+        counts={split: count * len(CLASSES) for split, count in LARGE_COUNTS.items()},
+        licence=LICENCE,
+        where=WHERE,
+        formats=FORMATS,
+        embedded=large_crops,
+    )

@@ -10,12 +10,15 @@ if TYPE_CHECKING:
         AnsatzRow,
         ansatz,
         ansatz_from,
+        centred_ansatz,
         feature_matrix,
     )
     from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
-    from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
-    from firstlight.measures.feature_ansatz.filter_activity import filter_activity
-    from firstlight.measures.feature_ansatz.filter_faults import FilterFaults, filter_faults
+    from firstlight.measures.feature_ansatz.filter_activity import (
+        FilterFaults,
+        filter_activity,
+        filter_faults,
+    )
     from firstlight.measures.feature_ansatz.layer_maps import (
         Eigenvectors,
         LayerMaps,

@@ -151,6 +151,7 @@ def stationarity(
     demand_differentiable(model)
     weights = _weights(model)
     generator = generator_from("stationarity", seed)
+    # the labels as they are, then permuted: G of every permutation is the null of the same weights
     orders = [torch.arange(len(data))] + [
         torch.randperm(len(data), generator=generator) for _ in range(draws)
     ]
@@ -189,6 +190,7 @@ def _gradients(
     model: nn.Module, layers: Mapping[str, Layer], x: Tensor, labels: Tensor, loss: Loss
 ) -> dict[str, Tensor]:
     """Gradient of the mean loss with respect to every layer's weight."""
+    # a copy of the model: frozen layers have a G too
     parameters = {name: layer.weight.requires_grad_() for name, layer in layers.items()}
     like = next(iter(parameters.values()))
     totals = {name: torch.zeros_like(weight) for name, weight in parameters.items()}
@@ -200,6 +202,7 @@ def _gradients(
                 raise InvalidInput(
                     f"`loss` must return one number per image, {len(some)}; it returned {tuple(losses.shape)}."
                 )
+            # G = 1/n Σᵢ Σ_p ∂ℓᵢ/∂z[p] x[p]ᵀ is the gradient of the mean loss with respect to W: no patch is unfolded
             found = torch.autograd.grad(losses.sum() / len(x), list(parameters.values()), allow_unused=True)
         for name, gradient in zip(parameters, found, strict=True):
             if gradient is not None:

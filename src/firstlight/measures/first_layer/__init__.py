@@ -13,20 +13,18 @@ if TYPE_CHECKING:
         label_correlation,
     )
     from firstlight.measures.first_layer.energy_profile import (
+        FrequencyReading,
         Profile,
+        band_energy,
+        component_frequencies,
         energy_profile,
+        frequency_reading,
         patch_basis,
         profile,
         profile_from,
         profiles_over_time,
     )
     from firstlight.measures.first_layer.first_convolution import Convolution, first_convolution
-    from firstlight.measures.first_layer.frequency import (
-        FrequencyReading,
-        band_energy,
-        component_frequencies,
-        frequency_reading,
-    )
     from firstlight.measures.first_layer.master_filters import master_filters
 
 lazy_exports(__name__)

@@ -74,6 +74,7 @@ def agreement(a: Profile, b: Profile, *, seed: int = 0, draws: int = 400) -> Agr
             f"profiles must have the same number of components; got {len(a.amplitude)} and {len(b.amplitude)}. "
             "Patches of different sizes have no common components."
         )
+    # what correlates as well with random filters or with the data alone is no evidence of learning
     controls = a.controls(), b.controls()
     return Agreement(
         value=float(pearson(a.amplitude, b.amplitude)),
@@ -138,11 +139,13 @@ def consistency(profiles: dict[str, Profile]) -> Consistency:
 def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int, level: float = 0.95) -> Interval:
     """Percentile interval when the filters of both banks are drawn again with replacement."""
     generator = generator_from("filters", seed)
+    # ⟨A_j, p_i⟩² of every filter, so that e_i of any draw is the root of a sum of rows
     squares = [(p.filters @ p.pca.basis).square() for p in (a, b)]
     correlations = torch.empty(draws, dtype=torch.float64)
     for i in range(draws):
         amplitudes = []
         for square in squares:
+            # filters are the independent units of a profile; its components are not
             chosen = torch.randint(len(square), (len(square),), generator=generator)
             amplitudes.append(square[chosen].sum(0).sqrt())
         correlations[i] = pearson(*amplitudes)
@@ -174,11 +177,13 @@ def label_correlation(data: ImageData, pca: PCA, geometry: PatchGeometry) -> Flo
     """
     if (data.counts == 0).any() or data.n_classes < 2:
         raise InvalidInput("every class needs images, and at least two classes; choose another subset.")
+    # K → K U: average patches in the coordinates of the components
     coordinates = pca.project(mean_patches(data.x, geometry))
     members = F.one_hot(data.y, data.n_classes).double()
     coordinates = coordinates - coordinates.mean(0)
     members = members - members.mean(0)
     scale = members.norm(dim=0)[:, None] * coordinates.norm(dim=0)[None]
+    # a component along which no average patch varies has rounding for coordinates, and correlates with nothing
     tiny = 1e-12 * coordinates.norm()
     correlation: Tensor = (members.mT @ coordinates) / scale.clamp(min=1e-300)
     varies: Tensor = coordinates.norm(dim=0) > tiny

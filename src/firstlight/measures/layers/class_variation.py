@@ -105,7 +105,9 @@ def class_variation(
             f"`labels` must hold at least two classes and fewer classes than images; got {n_classes} for {n}."
         )
     orders = [torch.arange(n), *(_order(n, seed, draw) for draw in range(draws))]
+    # one set of averaging rows for the labels and one for each permutation
     whitened = torch.stack([_averaging(codes[order], n_classes) for order in orders])
+    # random projections of the first layer: what a width alone does to the ratio
     first = _rows(next(iter(features.values())), n)
     ratios, projected = [], []
     for layer in features.values():

@@ -10,7 +10,7 @@ from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
-from firstlight.measures.copy_or_memorise.layer_chain import stage_outputs
+from firstlight.measures.copy_or_memorise.layer_images import stage_outputs
 
 
 def class_sums(
@@ -65,7 +65,7 @@ def layer_probe(model: nn.Module, train: ImageData, test: ImageData, *, batch_si
     Parameters
     ----------
     model : torch.nn.Module
-        A chain, see :func:`firstlight.measures.copy_or_memorise.layer_chain.weight_layers`.
+        A chain, see :func:`firstlight.measures.copy_or_memorise.layer_images.weight_layers`.
     train, test : ImageData
         Labelled images as the network sees them.
     batch_size : int, default 100

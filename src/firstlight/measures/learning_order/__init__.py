@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         fastest_share,
         learning_order_constancy,
         order_correlation,
+        score_agreement,
     )
     from firstlight.measures.learning_order.critical_component import (
         ComponentClassifier,
@@ -38,6 +39,5 @@ if TYPE_CHECKING:
         penultimate_features,
     )
     from firstlight.measures.learning_order.gaussian_copies import accuracy_by_moments, gaussian_copies
-    from firstlight.measures.learning_order.score_agreement import score_agreement
 
 lazy_exports(__name__)

@@ -97,15 +97,18 @@ def gaussian_copies(data: ImageData, *, moments: str = "covariances", seed: int 
     if int(data.counts[present].min()) < 2:
         raise InvalidInput("every class of `data` must have at least two images: one has no covariance.")
     rows = data.x.double().flatten(1)
+    # μ_c of all classes in one pass
     means = torch.zeros(data.n_classes, rows.shape[1], dtype=torch.float64)
     means.index_add_(0, data.y, rows)
     means = means / data.counts.clamp(min=1)[:, None]
     deviations = rows - means[data.y]
     copies = means[data.y]
+    # "means" pools the classes, so that one Δ holds all deviations and classes differ by μ_c alone
     for label in present.tolist() if moments == "covariances" else [None]:
         members = torch.ones_like(data.y, dtype=torch.bool) if label is None else data.y == label
         count = int(members.sum())
         generator = generator_from("gaussian copies", seed, moments, -1 if label is None else label)
+        # z Δ / √n_c has covariance ΔᵀΔ / n_c, that of the class: n_c² numbers are drawn instead of a d x d root taken
         noise = torch.randn(count, count, generator=generator, dtype=torch.float64)
         copies[members] += noise @ deviations[members] / count**0.5
     return data.replace(

@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from firstlight.measures.linearized.tangent_kernel_summary import (
         LabelAlignment,
         NtkChange,
-        NtkSpectrum,
         effective_rank,
         label_alignment,
         ntk_change,
-        ntk_spectrum,
     )
     from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 

@@ -20,7 +20,7 @@ def effective_rank(spectrum: Float[Tensor, " r"] | Float[Tensor, "a b"]) -> floa
     ----------
     spectrum : Tensor of shape (r,) or Tensor of shape (a, b)
         Singular values, or a matrix. Mind which one: the kernel :math:`JJ^\top` has the squares of the
-        singular values of J, and a much smaller effective rank. :func:`ntk_spectrum` gives both.
+        singular values of J, and a much smaller effective rank.
 
     References
     ----------
@@ -41,64 +41,6 @@ def effective_rank(spectrum: Float[Tensor, " r"] | Float[Tensor, "a b"]) -> floa
     # p log p → 0 for p → 0: zeros are left out instead of giving NaN
     shares = values[values > 0] / total
     return float((-(shares * shares.log()).sum()).exp())
-
-
-@dataclass(frozen=True, kw_only=True)
-class NtkSpectrum(Result):
-    r"""Eigenvalues of a tangent kernel :math:`\Theta = JJ^\top` and what follows from them.
-
-    Parameters
-    ----------
-    values : Tensor of shape (n,)
-        Eigenvalues, descending; those below rounding are 0.
-    rank : int
-        How many are not 0.
-    condition : float
-        Largest over smallest eigenvalue that is not 0.
-    kernel_rank : float
-        Effective rank of :math:`\Theta`, from its eigenvalues; what the paper computes.
-    jacobian_rank : float
-        Effective rank of J, from their square roots; what the paper says.
-    """
-
-    values: Float[Tensor, " n"]
-    rank: int
-    condition: float
-    kernel_rank: float
-    jacobian_rank: float
-
-    @property
-    def singular_values(self) -> Float[Tensor, " n"]:
-        """Singular values of J."""
-        return self.values.sqrt()
-
-
-def ntk_spectrum(gram: Float[Tensor, "n n"]) -> NtkSpectrum:
-    """Spectrum of a tangent kernel, in float64; effective ranks of kernel and Jacobian side by side.
-
-    Cost O(n³). Eigenvalues below n times the rounding unit of `gram` count as zero: compute it in
-    float64 where small ones matter.
-
-    Examples
-    --------
-    >>> spectrum = ntk_spectrum(torch.diag(torch.tensor([4.0, 1.0])))
-    >>> spectrum.condition, round(spectrum.kernel_rank, 3), round(spectrum.jacobian_rank, 3)
-    (4.0, 1.649, 1.89)
-    """
-    _demand_square(gram, "gram")
-    values = torch.linalg.eigvalsh(gram.double()).flip(0)
-    # in the precision the kernel was computed in, not in that of the decomposition
-    cutoff = len(gram) * torch.finfo(gram.dtype).eps * float(values[0].clamp(min=0))
-    values = torch.where(values > cutoff, values, 0.0)
-    rank = int((values > 0).sum())
-    return NtkSpectrum(
-        values=values,
-        rank=rank,
-        condition=float(values[0] / values[rank - 1]) if rank else float("nan"),
-        kernel_rank=effective_rank(values),
-        # Θ = JJᵀ, so the singular values of J are the roots
-        jacobian_rank=effective_rank(values.sqrt()),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

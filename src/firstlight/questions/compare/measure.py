@@ -21,7 +21,7 @@ from firstlight.data.images import ImageData
 from firstlight.maths.correlation import null_spread, pearson
 from firstlight.maths.filter_similarity import FiltersInSingularBasis, Undefined, rotated
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS, TRAINED, ansatz_from
-from firstlight.measures.feature_ansatz.filter_faults import FilterFaults
+from firstlight.measures.feature_ansatz.filter_activity import FilterFaults
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes

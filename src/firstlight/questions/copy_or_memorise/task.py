@@ -28,7 +28,7 @@ from firstlight.measures.copy_or_memorise.identity_score import (
     response,
 )
 from firstlight.models.building import build
-from firstlight.models.fourier import with_large_filters_by_fourier
+from firstlight.models.image_to_image import with_large_filters_by_fourier
 from firstlight.questions.copy_or_memorise.images import IdentityImages, identity_images
 from firstlight.theory import one_convolution as theory
 from firstlight.training.loop import train

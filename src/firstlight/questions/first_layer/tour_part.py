@@ -11,12 +11,14 @@ from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
 from firstlight.measures.first_layer.consistency import Agreement, Consistency, agreement, consistency
 from firstlight.measures.first_layer.energy_profile import (
+    FrequencyReading,
+    band_energy,
+    component_frequencies,
     patch_basis,
     profile,
     profile_from,
     profiles_over_time,
 )
-from firstlight.measures.first_layer.frequency import FrequencyReading, band_energy, component_frequencies
 from firstlight.questions.first_layer.measure import ProfileExplanation, explain_profile
 
 

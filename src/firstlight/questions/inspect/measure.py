@@ -19,8 +19,7 @@ from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, Ansatz, ansatz_from
-from firstlight.measures.feature_ansatz.filter_activity import filter_activity
-from firstlight.measures.feature_ansatz.filter_faults import FilterFaults, filter_faults
+from firstlight.measures.feature_ansatz.filter_activity import FilterFaults, filter_activity, filter_faults
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
     LayerMaps,

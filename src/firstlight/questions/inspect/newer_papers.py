@@ -10,9 +10,8 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz.ansatz import Ansatz
+from firstlight.measures.feature_ansatz.ansatz import Ansatz, centred_ansatz
 from firstlight.measures.feature_ansatz.ansatz_exponent import AnsatzExponent, ansatz_exponent
-from firstlight.measures.feature_ansatz.centred_ansatz import centred_ansatz
 from firstlight.measures.feature_ansatz.patch_gradients import PatchGradients, patch_gradients
 from firstlight.measures.layers.activations import OUTPUTS, activations
 from firstlight.measures.layers.class_variation import ClassVariation, class_variation

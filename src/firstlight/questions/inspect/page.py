@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES
-from firstlight.measures.feature_ansatz.filter_faults import FilterFaults
+from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES, FilterFaults
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange
 from firstlight.pages.figures.curves import Curve, curves

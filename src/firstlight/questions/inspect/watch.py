@@ -15,8 +15,7 @@ from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import pearson
 from firstlight.measures.feature_ansatz.ansatz import ansatz_from
-from firstlight.measures.feature_ansatz.filter_activity import filter_activity
-from firstlight.measures.feature_ansatz.filter_faults import filter_faults
+from firstlight.measures.feature_ansatz.filter_activity import filter_activity, filter_faults
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.measures.first_layer.energy_profile import Profile, energy_profile, profile
 from firstlight.measures.first_layer.first_convolution import first_convolution, spread_groups

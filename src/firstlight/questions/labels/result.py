@@ -15,9 +15,8 @@ from firstlight._internal.safe_text import write_csv
 from firstlight._internal.shapes import Labels
 from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
-from firstlight.data.images import ImageData
+from firstlight.data.images import ImageData, ShownImages, shown_images
 from firstlight.data.label_table import load_label_table
-from firstlight.data.shown_images import ShownImages, shown_images
 from firstlight.maths.correlation import Interval, ranks, share_interval
 
 FEWEST_IMAGES, FEWEST_PER_CLASS = 40, 4

@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader, RandomSampler
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, as_images
-from firstlight.data.images import ImageData
-from firstlight.data.shown_images import ShownImages, shown_images
+from firstlight.data.images import ImageData, ShownImages, shown_images
 from firstlight.maths.correlation import ranks
 from firstlight.maths.pca import image_pca
 from firstlight.measures.learning_order.accessibility import AccessibilityHistory

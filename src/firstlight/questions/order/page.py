@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
-from firstlight.data.shown_images import ShownImages
+from firstlight.data.images import ShownImages
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.heatmap import heatmap
