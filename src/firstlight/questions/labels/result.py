@@ -13,6 +13,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.safe_text import write_csv
 from firstlight._internal.shapes import Labels
+from firstlight._internal.table import Row, rows_along
 from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData, ShownImages, shown_images
@@ -161,6 +162,14 @@ class LabelCheck(Result):
         wrong = (self.likely >= 0) & (self.likely != self.labels)
         pairs = Counter(zip(self.labels[wrong].tolist(), self.likely[wrong].tolist(), strict=True))
         return [(self.classes[a], self.classes[b], count) for (a, b), count in pairs.most_common(most)]
+
+    def _rows(self) -> list[Row]:
+        """One row per image, in the order given, with the names of its classes."""
+        rows = rows_along(self, "n")
+        for i, row in enumerate(rows):
+            row |= {"label": self.classes[int(self.labels[i])], "likely": self.likely_name(i)}
+            del row["labels"], row["classes"]
+        return rows
 
     def write_csv(self, path: str | Path) -> Path:
         """Write one row per image, the most suspicious first; only the header if the networks did not learn.
