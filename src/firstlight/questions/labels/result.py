@@ -171,8 +171,8 @@ class LabelCheck(Result):
             del row["labels"], row["classes"]
         return rows
 
-    def write_csv(self, path: str | Path) -> Path:
-        """Write one row per image, the most suspicious first; only the header if the networks did not learn.
+    def columns(self) -> dict[str, Sequence[Any]]:
+        """Columns with one row per image, the most suspicious first; none if the networks did not learn.
 
         The column `index` is the image's number in the data set that it was chosen from.
         """
@@ -185,7 +185,11 @@ class LabelCheck(Result):
         columns["likely_label"] = [self.likely_name(i) for i in order]
         columns["suspicion"] = [round(float(self.suspicion[i]), 6) for i in order]
         columns["reason"] = [self.reason(i) for i in order]
-        return write_csv(Path(path), columns)
+        return columns
+
+    def write_csv(self, path: str | Path) -> Path:
+        """Write :meth:`columns` to a file."""
+        return write_csv(Path(path), self.columns())
 
 
 def labelled_images(data: ImagesLike) -> ImageData:
