@@ -194,7 +194,9 @@ def _sections(comparison: Comparison) -> list[Section]:
 def _ansatz(comparison: Comparison) -> Section:
     measured = [model for model in comparison.models if math.isfinite(model.mean("ansatz"))]
     if not measured:
-        return Section(title=ANSATZ, answer="Not measured: no model has a hidden layer that passes gradients on.")
+        return Section(
+            title=ANSATZ, answer="Not measured: no model has a hidden layer that passes gradients on."
+        )
     first, last = measured[0], measured[-1]
     values = [f"{model.mean('ansatz'):.2f} (null {model.mean('ansatz_null'):.2f})" for model in (first, last)]
     answer = (
