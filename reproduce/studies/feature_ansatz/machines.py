@@ -147,7 +147,7 @@ def _maps(first: Stage, networks: tuple[nn.Module, nn.Module]) -> dict[str, floa
     """Correlation over test images of the map of the last M with that of the network's first layer."""
     images, metric = first.splits.test.x[:100], first.rounds[-1].metric
     before, after = (
-        feature_map(images, _filter_covariance(_convolutions(model)[0]), 3) for model in networks
+        feature_map(images, filter_covariance(convolutions(model)[0]), 3) for model in networks
     )
     learned = feature_map(images, metric, 3)
     plain = feature_map(images, torch.eye(len(metric), dtype=torch.float64), 3)
@@ -171,9 +171,9 @@ def _by_layer(cfg: KernelAndNetwork.Config) -> Measured:
     for model in networks:
         inputs = unseen.x[:50]
         correlations.append([])
-        for stage, conv in zip(stages, _convolutions(model), strict=False):
+        for stage, conv in zip(stages, convolutions(model), strict=False):
             learned = feature_map(stage.splits.valid.x[:50], stage.best.metric, 3)
-            own = feature_map(inputs, _filter_covariance(conv), 3)
+            own = feature_map(inputs, filter_covariance(conv), 3)
             correlations[-1].append(map_correlation(learned, own))
             inputs = torch.relu(conv(inputs)).detach()
     initial, trained = (by(range(1, len(stages) + 1), row) for row in correlations)
@@ -184,11 +184,11 @@ def _by_layer(cfg: KernelAndNetwork.Config) -> Measured:
     }
 
 
-def _convolutions(model: nn.Module) -> list[nn.Conv2d]:
+def convolutions(model: nn.Module) -> list[nn.Conv2d]:
     return [m for m in model.modules() if isinstance(m, nn.Conv2d)]
 
 
-def _filter_covariance(conv: nn.Conv2d) -> Tensor:
+def filter_covariance(conv: nn.Conv2d) -> Tensor:
     weight = conv.weight.detach().flatten(1).double()
     return weight.T @ weight
 
@@ -236,7 +236,7 @@ class LearnedEdges(Study):
                 f"correlation with edges of {name}": map_correlation(feature_map(photos, metric, 5), edges)
                 for name, metric in zip(names, (*digits, plain), strict=True)
             },
-            "pictures": torch.cat([_leading(m).T.reshape(-1, 3, 3, 3) for m in (colour, shuffled)]),
+            "pictures": torch.cat([leading_eigenvectors(m).T.reshape(-1, 3, 3, 3) for m in (colour, shuffled)]),
         }
 
     @classmethod
@@ -268,7 +268,7 @@ def _metrics(data: ImageData, kernel: ConvKernel, cfg: LearnedEdges.Config) -> t
     return metrics[0], metrics[1]
 
 
-def _leading(metric: Tensor) -> Tensor:
+def leading_eigenvectors(metric: Tensor) -> Tensor:
     """Eight leading eigenvectors, as columns."""
     vectors: Tensor = torch.linalg.eigh(metric).eigenvectors
     return vectors.flip(1)[:, :8]
@@ -276,7 +276,7 @@ def _leading(metric: Tensor) -> Tensor:
 
 def _mean_response(metric: Tensor) -> Tensor:
     """Response of the leading eigenvectors to a constant patch of length one."""
-    sums: Tensor = _leading(metric).sum(0).abs()
+    sums: Tensor = leading_eigenvectors(metric).sum(0).abs()
     return sums / math.sqrt(len(metric))
 
 
