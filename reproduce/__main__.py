@@ -183,7 +183,9 @@ def atlas(folder: Recorded = LEDGER, *, output: OutputFile = Path("atlas.html"))
 
 
 @app.command
-def plates(paper: str | None = None, name: str | None = None, *, record: Recorded = LEDGER, again: bool = False) -> None:
+def plates(
+    paper: str | None = None, name: str | None = None, *, record: Recorded = LEDGER, again: bool = False
+) -> None:
     """Draw the plates with pictures: train or load their small networks, and keep the pictures beside the ledger.
 
     Parameters
@@ -204,9 +206,13 @@ def plates(paper: str | None = None, name: str | None = None, *, record: Recorde
 
     if paper is not None and paper not in PAPERS:
         raise unknown_name("paper", paper, PAPERS)
-    wanted = [d for d in drawings().values() if d.pictures and paper in (None, d.paper) and name in (None, d.name)]
+    wanted = [
+        d for d in drawings().values() if d.pictures and paper in (None, d.paper) and name in (None, d.name)
+    ]
     if not wanted:
-        raise unknown_name("plate with pictures", str(name), [d.name for d in drawings().values() if d.pictures])
+        raise unknown_name(
+            "plate with pictures", str(name), [d.name for d in drawings().values() if d.pictures]
+        )
     for index, drawing in enumerate(wanted, 1):
         if drawing.file(record).exists() and not again:
             continue

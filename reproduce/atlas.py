@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from firstlight.pages.figures import svg
 from firstlight.pages.page import render_with, write_html
-from reproduce.catalogue import Claim, claims, departures_text, study_of
+from reproduce.catalogue import Claim, claims, departures_text, studies, study_of
 from reproduce.entries import Entry, Tally, figure_file, largest, versions
 from reproduce.pages import TEMPLATES, contradiction, estimates_text, recorded
-from reproduce.plates.registry import PAPERS, Drawing, drawings, kept
+from reproduce.plates.registry import PAPERS, Drawing, drawings, drawn, kept, key_of_study, with_key
 from reproduce.run import entry_not_run
 
 TITLES = {
     "FirstLayer": "On Representation Learning in the First Layer of Deep CNNs and the Dynamics of Gradient Descent. "
     "Anonymous, under double-blind review",
-    "PCBias": "G. Hacohen, D. Weinshall: Convergence Analysis of Over-parameterized Deep Linear Networks, and the Principal "
-    "Components Bias, 2021, arXiv 2105.05553",
-    "CNFA": "D. Beaglehole, A. Radhakrishnan, P. Pandit, M. Belkin: Mechanism of feature learning in convolutional neural "
-    "networks, 2023, arXiv 2309.00570",
+    "PCBias": "G. Hacohen, D. Weinshall: Convergence Analysis of Over-parameterized Deep Linear Networks, and the "
+    "Principal Components Bias, 2021, arXiv 2105.05553",
+    "CNFA": "D. Beaglehole, A. Radhakrishnan, P. Pandit, M. Belkin: Mechanism of feature learning in convolutional "
+    "neural networks, 2023, arXiv 2309.00570",
     "IdentityCrisis": "C. Zhang, S. Bengio, M. Hardt, M. C. Mozer, Y. Singer: Identity Crisis: Memorization and "
     "Generalization under Extreme Overparameterization, ICLR 2020, arXiv 1902.04698",
     "Linearized": "M. Samarin, V. Roth, D. Belius: Feature Learning and Random Features in Standard Finite-Width "
@@ -193,7 +192,7 @@ def _block(plate: Plate, found: Mapping[str, list[Entry]], folder: Path) -> Plat
     return PlateBlock(
         plate=plate,
         claims=told,
-        panels={title: _address(drawn) for title, drawn in panels.items()},
+        panels={title: _address(panel) for title, panel in panels.items()},
         missing=_missing(plate.drawing, panels),
         commands=tuple(commands),
     )
@@ -205,9 +204,19 @@ def _panels(drawing: Drawing, found: Mapping[str, list[Entry]], folder: Path) ->
         return kept(drawing, folder)
     if drawing.numbers:
         ledger = {id: largest(entries) for id, entries in found.items() if entries}
-        return {title: svg(f) for title, f in drawing.numbers(ledger).items() if f.plot["data"]}
-    files = [(s, figure_file(folder, s, drawing.study)) for s in ("night", "desk") if drawing.study]
-    return next(({f"{scale} scale": path.read_text()} for scale, path in files if path.exists()), {})
+        return {title: drawn(f) for title, f in drawing.numbers(ledger).items() if f.plot["data"]}
+    if drawing.absent:
+        return {}
+    files = [(s, figure_file(folder, s, drawing.study)) for s in ("night", "desk")]
+    key = key_of_study(studies()[drawing.study].drawn)
+    return next(
+        (
+            {f"{scale} scale": with_key(path.read_text().strip(), key)}
+            for scale, path in files
+            if path.exists()
+        ),
+        {},
+    )
 
 
 def _missing(drawing: Drawing | None, panels: Mapping[str, str]) -> str:
@@ -218,8 +227,8 @@ def _missing(drawing: Drawing | None, panels: Mapping[str, str]) -> str:
     return "Not drawn yet: the commands below make it."
 
 
-def _address(drawn: str) -> str:
-    return f"data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}"
+def _address(panel: str) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(panel.encode()).decode()}"
 
 
 def _claim(entries: list[Entry]) -> ClaimBlock:

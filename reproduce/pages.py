@@ -9,7 +9,7 @@ from typing import Any
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store.runs import Store
 from firstlight.pages.page import Panel, render_with, write_html
-from reproduce.catalogue import THEMES, Claim, claims, departures_text, flat, studies, study_of
+from reproduce.catalogue import THEMES, Claim, claims, departures_text, flat, studies
 from reproduce.entries import (
     SUMMARIES,
     Entry,

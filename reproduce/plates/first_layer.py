@@ -1,4 +1,4 @@
-"""Plates of "On the role of the first layer": filters, and their energy along the principal components of patches."""
+"""Plates on the first layer: filters, and their energy along the principal components of patches."""
 
 from collections.abc import Mapping
 
@@ -46,7 +46,8 @@ def _in_rows(filters: Tensor, name: str) -> dict[str, Tensor]:
 @pictures(
     PAPER,
     "Figure 1",
-    "First-layer filters of trained networks, the strongest first, beside random ones: ResNet-50 trained on ImageNet (7 x 7), and "
+    "First-layer filters of trained networks, the strongest first, beside random ones: ResNet-50 trained "
+    "on ImageNet (7 x 7), and "
     "two networks of our own trained on CIFAR-10 (3 x 3) with their untrained filters.",
 )
 def filters() -> Panels:
@@ -59,7 +60,10 @@ def filters() -> Panels:
     }
     for name in OF_CIFAR10:
         network = load_network(name)
-        rows = {"trained": _filters(_first_layer(network.model), 16), "untrained": _filters(_first_layer(network.initial), 16)}
+        rows = {
+            "trained": _filters(_first_layer(network.model), 16),
+            "untrained": _filters(_first_layer(network.initial), 16),
+        }
         panels[f"3 x 3: {network.title}"] = picture_rows(rows, title=network.title)
     return panels
 
@@ -101,8 +105,10 @@ def _owl(frequency: Tensor) -> Tensor:
 @pictures(
     PAPER,
     "Figure 2",
-    "How much energy the first layer puts on each principal component of the patches: two architectures trained on CIFAR-10, "
-    "before and after training. Trained ones are weak at the lowest and the highest components. The second panel is the "
+    "How much energy the first layer puts on each principal component of the patches: two architectures "
+    "trained on CIFAR-10, "
+    "before and after training. Trained ones are weak at the lowest and the highest components. The "
+    "second panel is the "
     "contrast sensitivity of human vision, by Mannos and Sakrison's formula of 1974.",
 )
 def consistent_profiles() -> Panels:
@@ -130,20 +136,27 @@ studied(
     PAPER,
     "Figure 3",
     "first_layer/frozen",
-    "Training and test loss of one network trained in full and of the same with its first layer frozen as it was drawn.",
+    "Training and test loss of one network trained in full and of the same with its first layer frozen "
+    "as it was drawn.",
 )
 
 
 @numbers(
     PAPER,
     "Figure 4",
-    "Linear networks on pairs of classes: how similar the profile learned from true labels is to that learned from random ones, and "
+    "Linear networks on pairs of classes: how similar the profile learned from true labels is to that "
+    "learned from random ones, and "
     "to the best possible one. The root of the variances, in grey, is what any profile follows.",
 )
 def linear_profiles(ledger: Ledger) -> Panels:
     lines = [
         Line(name="true and random labels", claim="linear.table3.true_random", measurement="true and random"),
-        Line(name="true labels and the optimum", claim="linear.table3.true_optimal", measurement="true and optimal", role="other"),
+        Line(
+            name="true labels and the optimum",
+            claim="linear.table3.true_optimal",
+            measurement="true and optimal",
+            role="other",
+        ),
         Line(
             name="true labels and root of the variances",
             claim="linear.table3.true_random",
@@ -151,33 +164,41 @@ def linear_profiles(ledger: Ledger) -> Panels:
             role="null",
         ),
     ]
-    return {"By pair of classes": line_plate(ledger, lines, title="By pair of classes", y="correlation of profiles")}
+    return {
+        "By pair of classes": line_plate(
+            ledger, lines, title="By pair of classes", y="correlation of profiles"
+        )
+    }
 
 
 studied(
     PAPER,
     "Figure 5",
     "first_layer/label_correlation",
-    "Correlation of the average patch of an image, component by component, with membership in each class of CIFAR-10.",
+    "Correlation of the average patch of an image, component by component, with membership in each class "
+    "of CIFAR-10.",
 )
 studied(
     PAPER,
     "Figure 6",
     "first_layer/random_labels",
-    "Profiles of networks trained on CIFAR-10 with true and with random labels. CIFAR-100 and CelebA need an own copy.",
+    "Profiles of networks trained on CIFAR-10 with true and with random labels. CIFAR-100 and CelebA "
+    "need an own copy.",
 )
 studied(
     PAPER,
     "Figure 7",
     "first_layer/relabelled",
-    "A linear network whose labels were made from one patch component puts its energy there; with shuffled labels it does not.",
+    "A linear network whose labels were made from one patch component puts its energy there; with "
+    "shuffled labels it does not.",
 )
 
 
 @pictures(
     PAPER,
     "Figure 8",
-    "Profiles of linear networks on four more pairs of classes, in closed form: true labels, random labels, and the optimum.",
+    "Profiles of linear networks on four more pairs of classes, in closed form: true labels, random "
+    "labels, and the optimum.",
 )
 def more_pairs() -> Panels:
     from firstlight.maths import PatchGeometry, mean_patches, patch_pca
@@ -190,11 +211,19 @@ def more_pairs() -> Panels:
         pca, root = patch_pca(data.x, geometry), len(data) ** 0.5
         spectral = ls.spectrum(mean_patches(data.x, geometry) @ pca.basis / root)
         y = data.y.double() / root
-        coins = torch.bernoulli(torch.full((len(data),), 0.5), generator=torch.Generator().manual_seed(0)).double() / root
+        coins = (
+            torch.bernoulli(
+                torch.full((len(data),), 0.5), generator=torch.Generator().manual_seed(0)
+            ).double()
+            / root
+        )
         steps = -(-len(data) // 256) * 150
         rows = {
             "true labels": (ls.weights(spectral, y, rate=0.1 * 2 / 64, steps=steps).abs(), "trained"),
-            "random labels": (ls.weights(spectral, coins, rate=0.1 * 2 / 64, steps=steps).abs(), "random labels"),
+            "random labels": (
+                ls.weights(spectral, coins, rate=0.1 * 2 / 64, steps=steps).abs(),
+                "random labels",
+            ),
             "optimum": (ls.optimal_weights(spectral, y).abs(), "theory"),
         }
         words = name.split(":")[1]
@@ -219,8 +248,20 @@ def frozen_accuracy(ledger: Ledger) -> Panels:
         Line(name="full", claim=claim, measurement="test accuracy of full", at="test"),
         Line(name="frozen", claim=claim, measurement="test accuracy of frozen", at="test", role="other"),
         Line(name="full, training", claim=claim, measurement="training accuracy of full", at="training"),
-        Line(name="frozen, training", claim="profile.fig3.frozen_loss", measurement="training accuracy of frozen", at="training", role="other"),
-        Line(name="difference of two full networks", claim=claim, measurement="distance of two full networks", role="null", at="chance"),
+        Line(
+            name="frozen, training",
+            claim="profile.fig3.frozen_loss",
+            measurement="training accuracy of frozen",
+            at="training",
+            role="other",
+        ),
+        Line(
+            name="difference of two full networks",
+            claim=claim,
+            measurement="distance of two full networks",
+            role="null",
+            at="chance",
+        ),
     ]
     return {"Accuracy": line_plate(ledger, lines, title="Accuracy", y="accuracy")}
 
@@ -228,7 +269,8 @@ def frozen_accuracy(ledger: Ledger) -> Panels:
 @pictures(
     PAPER,
     "Figure 10",
-    "Profiles of first layers with 7 x 7 filters, trained on ImageNet, in the components of patches of large photographs; random "
+    "Profiles of first layers with 7 x 7 filters, trained on ImageNet, in the components of patches of "
+    "large photographs; random "
     "filters are the null.",
 )
 def imagenet_seven() -> Panels:
@@ -240,21 +282,25 @@ def imagenet_seven() -> Panels:
         "random filters": (random, "null"),
     }
     data = load("photos224", split="train", n=32, seed=0)
-    return {"7 x 7 filters": _profiles(named, basis(data, size=7, padding=3), title="7 x 7 filters on ImageNet")}
+    return {
+        "7 x 7 filters": _profiles(named, basis(data, size=7, padding=3), title="7 x 7 filters on ImageNet")
+    }
 
 
 studied(
     PAPER,
     "Figure 11",
     "first_layer/pretrained",
-    "Profiles of first layers with 3 x 3 filters that others trained on ImageNet, in the components of patches of photographs.",
+    "Profiles of first layers with 3 x 3 filters that others trained on ImageNet, in the components of "
+    "patches of photographs.",
 )
 
 
 @pictures(
     PAPER,
     "Figure 12",
-    "Profiles of 3 x 3 first layers trained on CIFAR-10 against random ones, over several architectures and seeds.",
+    "Profiles of 3 x 3 first layers trained on CIFAR-10 against random ones, over several architectures "
+    "and seeds.",
 )
 def cifar_architectures() -> Panels:
     named: dict[str, tuple[Tensor, str]] = {}
@@ -277,21 +323,29 @@ studied(
     PAPER,
     "Figure 14",
     "first_layer/across_data",
-    "Profiles of networks trained on two disjoint halves of the photographs, each in the components of its own patches.",
+    "Profiles of networks trained on two disjoint halves of the photographs, each in the components of "
+    "its own patches.",
 )
 
 
 @numbers(
     PAPER,
     "Figure 15",
-    "Agreement of 7 x 7 profiles over all 147 components, and over components 25 to 52 alone; unrelated profiles in grey.",
+    "Agreement of 7 x 7 profiles over all 147 components, and over components 25 to 52 alone; unrelated "
+    "profiles in grey.",
 )
 def window(ledger: Ledger) -> Panels:
     claim = "profile.fig15.window"
     lines = [
         Line(name="all components", claim=claim, measurement="all 147 components", at="all 147"),
         Line(name="a window", claim=claim, measurement="components 25 to 52", at="25 to 52", role="other"),
-        Line(name="unrelated profiles", claim=claim, measurement="unrelated windows", at="25 to 52", role="null"),
+        Line(
+            name="unrelated profiles",
+            claim=claim,
+            measurement="unrelated windows",
+            at="25 to 52",
+            role="null",
+        ),
     ]
     return {"Agreement": line_plate(ledger, lines, title="Agreement of profiles", y="correlation")}
 
@@ -299,7 +353,8 @@ def window(ledger: Ledger) -> Panels:
 @pictures(
     PAPER,
     "Figure 16",
-    "Profiles of a small network trained on CIFAR-10 with cross-entropy and with squared error, with true and with random labels. "
+    "Profiles of a small network trained on CIFAR-10 with cross-entropy and with squared error, with "
+    "true and with random labels. "
     "The initial weights are subtracted, as the paper does.",
 )
 def two_losses() -> Panels:
@@ -318,7 +373,9 @@ def two_losses() -> Panels:
         panels[words] = curves(
             [
                 Curve(
-                    name=name if name == "cross-entropy" else f"{name} (r = {float(pearson(reference, row[0])):.2f})",
+                    name=name
+                    if name == "cross-entropy"
+                    else f"{name} (r = {float(pearson(reference, row[0])):.2f})",
                     values=row / row.amax(),
                     role=role,
                 )
@@ -335,7 +392,12 @@ def two_losses() -> Panels:
 def _random_label_plate(ledger: Ledger, claim: str, point: str) -> Panels:
     lines = [
         Line(name="true and random labels", claim=claim, measurement="true and random"),
-        Line(name="random labels and root of the variances", claim=claim, measurement="random and root of variances", role="null"),
+        Line(
+            name="random labels and root of the variances",
+            claim=claim,
+            measurement="random and root of variances",
+            role="null",
+        ),
     ]
     return {point: line_plate(ledger, lines, title=point, y="correlation of profiles")}
 
@@ -343,7 +405,8 @@ def _random_label_plate(ledger: Ledger, claim: str, point: str) -> Panels:
 @numbers(
     PAPER,
     "Figure 17",
-    "Two classes of CIFAR-10: agreement of the profiles learned from true and from random labels, and the null.",
+    "Two classes of CIFAR-10: agreement of the profiles learned from true and from random labels, and "
+    "the null.",
 )
 def two_classes(ledger: Ledger) -> Panels:
     return _random_label_plate(ledger, "profile.fig17.binary_vgg", "Two classes")
@@ -352,7 +415,8 @@ def two_classes(ledger: Ledger) -> Panels:
 @numbers(
     PAPER,
     "Figure 18",
-    f"Residual networks on CIFAR-10: agreement of the profiles learned from true and from random labels, and the null. {ACCOUNT}.",
+    f"Residual networks on CIFAR-10: agreement of the profiles learned from true and from random labels, "
+    f"and the null. {ACCOUNT}.",
 )
 def residual(ledger: Ledger) -> Panels:
     return _random_label_plate(ledger, "profile.fig18.resnet_random", "Residual networks")
@@ -361,33 +425,80 @@ def residual(ledger: Ledger) -> Panels:
 # ---------------------------------------------------------------- tables
 
 
-@numbers(PAPER, "Table 1", "Agreement of first-layer profiles over seeds, widths and architectures, with initial filters, and the nulls.")
+@numbers(
+    PAPER,
+    "Table 1",
+    "Agreement of first-layer profiles over seeds, widths and architectures, with initial filters, and "
+    "the nulls.",
+)
 def consistency(ledger: Ledger) -> Panels:
-    rows = {"seeds": "between seeds", "widths": "between widths", "architectures": "between architectures", "initial filters": "with initial"}
+    rows = {
+        "seeds": "between seeds",
+        "widths": "between widths",
+        "architectures": "between architectures",
+        "initial filters": "with initial",
+    }
     claims = {"seeds": "seeds", "widths": "width", "architectures": "arch", "initial filters": "init"}
     lines = [
-        Line(name=words, claim=f"profile.table1.{claims[words]}", measurement=name, at=words, role="initial" if words == "initial filters" else "trained")
+        Line(
+            name=words,
+            claim=f"profile.table1.{claims[words]}",
+            measurement=name,
+            at=words,
+            role="initial" if words == "initial filters" else "trained",
+        )
         for words, name in rows.items()
     ]
-    lines.append(Line(name="root of the variances", claim="profile.table1.seeds", measurement="root of variances", at="seeds", role="null"))
+    lines.append(
+        Line(
+            name="root of the variances",
+            claim="profile.table1.seeds",
+            measurement="root of variances",
+            at="seeds",
+            role="null",
+        )
+    )
     lines.append(Line(name="reported", role="theory", reported={"seeds": 0.98, "architectures": 0.98}))
-    return {"Correlation of profiles": line_plate(ledger, lines, title="Correlation of profiles", y="correlation")}
+    return {
+        "Correlation of profiles": line_plate(ledger, lines, title="Correlation of profiles", y="correlation")
+    }
 
 
-@numbers(PAPER, "Table 2", "Agreement of profiles from true labels, from random labels, and of the initial filters, on ten classes.")
+@numbers(
+    PAPER,
+    "Table 2",
+    "Agreement of profiles from true labels, from random labels, and of the initial filters, on ten classes.",
+)
 def random_label_table(ledger: Ledger) -> Panels:
     a, b = "profile.table2.random_labels", "profile.table2.random_vs_init"
     lines = [
         Line(name="true and random labels", claim=a, measurement="true and random"),
         Line(name="two draws of random labels", claim=b, measurement="random and random", role="other"),
-        Line(name="random labels and initial filters", claim=b, measurement="random and initial", role="initial"),
-        Line(name="random labels and root of the variances", claim=a, measurement="random and root of variances", role="null"),
+        Line(
+            name="random labels and initial filters",
+            claim=b,
+            measurement="random and initial",
+            role="initial",
+        ),
+        Line(
+            name="random labels and root of the variances",
+            claim=a,
+            measurement="random and root of variances",
+            role="null",
+        ),
         Line(name="reported, at least", role="theory", reported={"ten classes": 0.9}),
     ]
-    return {"Correlation of profiles": line_plate(ledger, lines, title="Correlation of profiles", y="correlation")}
+    return {
+        "Correlation of profiles": line_plate(ledger, lines, title="Correlation of profiles", y="correlation")
+    }
 
 
-@numbers(PAPER, "Table 3", "Linear networks on five pairs of classes: true labels against random labels, the optimum and initial filters; reported values beside.")
+@numbers(
+    PAPER,
+    "Table 3",
+    "Linear networks on five pairs of classes: true labels against random labels, the optimum and "
+    "initial filters; reported values beside.",
+)
 def linear_table(ledger: Ledger) -> Panels:
     columns = {
         "true and random": ("true_random", "trained", (0.97, 0.96, 0.95, 0.94, 0.94)),
@@ -397,16 +508,29 @@ def linear_table(ledger: Ledger) -> Panels:
     lines = []
     for name, (claim, role, reported) in columns.items():
         lines.append(Line(name=name, claim=f"linear.table3.{claim}", measurement=name, role=role))
-        lines.append(Line(name=f"reported, {name}", role="theory", reported=dict(zip(PAIRS, reported, strict=True))))
+        lines.append(
+            Line(name=f"reported, {name}", role="theory", reported=dict(zip(PAIRS, reported, strict=True)))
+        )
     return {"By pair of classes": line_plate(ledger, lines, title="By pair of classes", y="correlation")}
 
 
-@numbers(PAPER, "Table 4", "Agreement of profiles learned with cross-entropy and with squared error, beside the reported one; other data need own copies.")
+@numbers(
+    PAPER,
+    "Table 4",
+    "Agreement of profiles learned with cross-entropy and with squared error, beside the reported one; "
+    "other data need own copies.",
+)
 def loss_table(ledger: Ledger) -> Panels:
     entry = ledger.get("profile.table4.loss")
     names = [n for n in ({**entry.measured, **entry.null} if entry else {}) if "accuracy" not in n]
     lines = [
-        Line(name=name, claim="profile.table4.loss", measurement=name, at=name, role="null" if entry and name in entry.null else "trained")
+        Line(
+            name=name,
+            claim="profile.table4.loss",
+            measurement=name,
+            at=name,
+            role="null" if entry and name in entry.null else "trained",
+        )
         for name in names
     ]
     lines.append(Line(name="reported, CIFAR-10", role="theory", reported={"reported, CIFAR-10": 0.96}))

@@ -15,6 +15,7 @@ from firstlight.pages.figures.pictures import mosaic, signed_to_pixels
 
 GREYS = 64  # colours of a stored picture: the eye sees no step, and a plate stays below 100 kB
 WIDE = 620  # pixels of a grid on the page
+GAP = 2  # pixels between pictures: one may vanish when a page shrinks them
 
 
 def picture_rows(rows: Mapping[str, Float[Tensor, "n c h w"]], *, title: str) -> Figure:
@@ -29,9 +30,9 @@ def picture_rows(rows: Mapping[str, Float[Tensor, "n c h w"]], *, title: str) ->
     """
     columns = max(len(row) for row in rows.values())
     cells = torch.cat([_filled(row.float(), columns) for row in rows.values()])
-    pixels = mosaic(cells, columns=columns, zoom=1)
+    pixels = mosaic(cells, columns=columns, zoom=1, gap=GAP)
     height, width = pixels.shape[:2]
-    step = cells.shape[2] + 1
+    step = cells.shape[2] + GAP
     scale = max(1.0, WIDE / width)
     plot = {
         "data": [{"type": "image", "source": _png(pixels)}],

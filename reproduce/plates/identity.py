@@ -25,7 +25,9 @@ from reproduce.studies.identity.layers import TWO_LAYERS
 PAPER = "IdentityCrisis"
 DEPTHS = (1, 3, 5, 7, 10, 14, 20)
 FCN_DEPTHS = (1, 2, 4, 6, 10)
-INPUTS = "the first row is the input: the training image, then unseen digits, a blend, clothes, patterns and noise"
+INPUTS = (
+    "the first row is the input: the training image, then unseen digits, a blend, clothes, patterns and noise"
+)
 DEEP = replace(DESK, depth=20)
 FIVE_28 = replace(DESK_28, depth=5, steps=1500)
 NARROW = replace(DESK, depth=5, width=8, initialiser="xavier_normal", steps=800, stop_below=1e-4)
@@ -117,20 +119,30 @@ def many_digits() -> Panels:
 
 @pictures(PAPER, "Figure 2", f"Fully connected networks trained on one digit, by hidden layers; {INPUTS}.")
 def fcn_answers() -> Panels:
-    return {"Answers of fully connected networks": answers(hidden(DESK_FCN, (0, 1, 3, 5)), title="Fully connected")}
+    return {
+        "Answers of fully connected networks": answers(
+            hidden(DESK_FCN, (0, 1, 3, 5)), title="Fully connected"
+        )
+    }
 
 
 @pictures(PAPER, "Figure 3", f"Convolutional networks trained on one digit, by depth; {INPUTS}.")
 def cnn_answers() -> Panels:
     return {
-        "14 x 14 pixels, 32 channels": answers(by_depth(DESK, DEPTHS), title="Convolutional networks by depth"),
+        "14 x 14 pixels, 32 channels": answers(
+            by_depth(DESK, DEPTHS), title="Convolutional networks by depth"
+        ),
         "28 x 28 pixels, 16 channels": answers(
             by_depth(replace(DESK_28, steps=1500), (1, 3, 5)), title="Shallow ones at full size"
         ),
     }
 
 
-@pictures(PAPER, "Figure 4", "Left to right: test images closer to the training image. Top to bottom: deeper networks.")
+@pictures(
+    PAPER,
+    "Figure 4",
+    "Left to right: test images closer to the training image. Top to bottom: deeper networks.",
+)
 def cnn_maps() -> Panels:
     return similarity_maps(by_depth(DESK, DEPTHS))
 
@@ -139,7 +151,8 @@ studied(
     PAPER,
     "Figure 5",
     "identity/probes",
-    "How badly digits are classified from each layer: a random deep network forgets them, a trained one keeps them. The "
+    "How badly digits are classified from each layer: a random deep network forgets them, a trained one "
+    "keeps them. The "
     "grey line is guessing.",
 )
 
@@ -158,17 +171,27 @@ def _sizes(base: IdentityTask, sides: Sequence[int], n: int) -> Panels:
     return panels
 
 
-@pictures(PAPER, "Figure 6", "A network of five layers that learned one digit of 28 pixels, on much smaller and larger images.")
+@pictures(
+    PAPER,
+    "Figure 6",
+    "A network of five layers that learned one digit of 28 pixels, on much smaller and larger images.",
+)
 def extreme_sizes() -> Panels:
     return _sizes(FIVE_28, (7, 112), 3)
 
 
-@pictures(PAPER, "Figure 7", "A network of 20 layers that learned one digit of 14 pixels, on images of other sizes.")
+@pictures(
+    PAPER, "Figure 7", "A network of 20 layers that learned one digit of 14 pixels, on images of other sizes."
+)
 def deep_sizes() -> Panels:
     return _sizes(DEEP, (10, 13, 14, 15, 20, 28), 6)
 
 
-@pictures(PAPER, "Figure 8", "Mean cosine with constant and identity by depth, for networks trained on images of several sizes.")
+@pictures(
+    PAPER,
+    "Figure 8",
+    "Mean cosine with constant and identity by depth, for networks trained on images of several sizes.",
+)
 def size_and_depth() -> Panels:
     lines: dict[str, list[Curve]] = {"constant": [], "identity": []}
     sides, depths = (7, 10, 14), (1, 3, 5, 7, 10, 14)
@@ -226,7 +249,9 @@ def bottom_answers() -> Panels:
     return {"Answers of two layers": answers(tasks, title="Two layers")}
 
 
-@pictures(PAPER, "Figure 13", f"Fully connected networks with activations, up to nine hidden layers; {INPUTS}.")
+@pictures(
+    PAPER, "Figure 13", f"Fully connected networks with activations, up to nine hidden layers; {INPUTS}."
+)
 def relu_answers() -> Panels:
     return {"Answers of ReLU networks": answers(hidden(DESK_FCN, (1, 3, 9)), title="ReLU networks")}
 
@@ -235,10 +260,16 @@ def _fcn_maps(what: str, family: str) -> Panels:
     return similarity_maps(by_depth(replace(DESK_FCN, family=family), FCN_DEPTHS), what)
 
 
-@pictures(PAPER, "Figure 14", "Linear networks and ReLU networks by depth, and by the angle of the test image to the training image.")
+@pictures(
+    PAPER,
+    "Figure 14",
+    "Linear networks and ReLU networks by depth, and by the angle of the test image to the training image.",
+)
 def fcn_maps() -> Panels:
     linear, relu = _fcn_maps("", "linear_fcn"), _fcn_maps("", "fcn")
-    return {f"Linear networks: {k}": v for k, v in linear.items()} | {f"ReLU: {k}": v for k, v in relu.items()}
+    return {f"Linear networks: {k}": v for k, v in linear.items()} | {
+        f"ReLU: {k}": v for k, v in relu.items()
+    }
 
 
 # ---------------------------------------------------------------- single layers
@@ -247,7 +278,8 @@ def fcn_maps() -> Panels:
 @pictures(
     PAPER,
     "Figure 15",
-    "What the channels of each layer share, first layer at the left after the input: an untrained network of 20 layers "
+    "What the channels of each layer share, first layer at the left after the input: an untrained "
+    "network of 20 layers "
     "blurs its input away; trained ones keep or rebuild a digit.",
 )
 def layers_by_depth() -> Panels:
@@ -255,7 +287,11 @@ def layers_by_depth() -> Panels:
     image = DEEP.images.unseen[0]
     rows = {"untrained, 20": shared_images(DEEP.build(), image)}
     rows |= {f"trained, {name}": shared_images(net.model, image) for name, net in done.items()}
-    return {"Layer by layer, on an unseen digit": picture_rows(rows, title="What the channels of each layer share")}
+    return {
+        "Layer by layer, on an unseen digit": picture_rows(
+            rows, title="What the channels of each layer share"
+        )
+    }
 
 
 def _layers(depth: int) -> Panels:
@@ -265,7 +301,10 @@ def _layers(depth: int) -> Panels:
     return {name: layers_of(network, image, title=name) for name, image in shown.items()}
 
 
-LAYERS = "The input, then every layer of a network of {} layers: what its channels share, the channel most like the input, and channel 0."
+LAYERS = (
+    "The input, then every layer of a network of {} layers: what its channels share, the channel most like the "
+    "input, and channel 0; below, what the untrained network shares."
+)
 
 
 @pictures(PAPER, "Figure 16", LAYERS.format(7))
@@ -283,7 +322,11 @@ def layers_of_20() -> Panels:
     return _layers(20)
 
 
-@pictures(PAPER, "Figure 19", "How far the weights of every layer moved in training, relative to their initial size, by depth.")
+@pictures(
+    PAPER,
+    "Figure 19",
+    "How far the weights of every layer moved in training, relative to their initial size, by depth.",
+)
 def movement() -> Panels:
     families = {
         "Convolutional networks": by_depth(DESK, (5, 10, 20)),
@@ -297,12 +340,16 @@ def _movement(tasks: Tasks, title: str) -> Figure:
     rows = {}
     for name, net in networks(tasks).items():
         initial = dict(net.task.build().state_dict())
-        rows[name] = torch.tensor(list(weight_changes(initial, net.after.weights).values()), dtype=torch.float64)
+        rows[name] = torch.tensor(
+            list(weight_changes(initial, net.after.weights).values()), dtype=torch.float64
+        )
     longest = max(len(row) for row in rows.values())
     series = [
         Curve(
             name=name,
-            values=torch.cat([row, torch.full((longest - len(row),), float("nan"), dtype=torch.float64)])[None],
+            values=torch.cat([row, torch.full((longest - len(row),), float("nan"), dtype=torch.float64)])[
+                None
+            ],
             shade=index / (len(rows) - 1),
         )
         for index, (name, row) in enumerate(rows.items())
@@ -318,7 +365,9 @@ def more_sizes() -> Panels:
 
 
 @pictures(
-    PAPER, "Figure 21", "What the channels of each layer of a 20-layer network share, on images larger and smaller than its digit."
+    PAPER,
+    "Figure 21",
+    "What the channels of each layer of a 20-layer network share, on images larger and smaller than its digit.",
 )
 def layers_at_sizes() -> Panels:
     (network,) = networks({"20 layers": DEEP}).values()
@@ -351,12 +400,18 @@ def _top(tasks: Tasks, counts: Sequence[int]) -> Figure:
     return picture_rows(drawn, title="Answers of the top layers alone")
 
 
-@pictures(PAPER, "Figure 22", "The last layer alone, cut from networks of each depth and fed with the image itself.")
+@pictures(
+    PAPER, "Figure 22", "The last layer alone, cut from networks of each depth and fed with the image itself."
+)
 def last_layer() -> Panels:
     return {"The last layer alone": _top(by_depth(DESK, DEPTHS[1:]), (1,))}
 
 
-@pictures(PAPER, "Figure 23", "The last two layers alone, cut from networks of each depth and fed with the image itself.")
+@pictures(
+    PAPER,
+    "Figure 23",
+    "The last two layers alone, cut from networks of each depth and fed with the image itself.",
+)
 def last_two_layers() -> Panels:
     return {"The last two layers alone": _top(by_depth(DESK, DEPTHS[1:]), (2,))}
 
@@ -369,17 +424,29 @@ def upper_layers() -> Panels:
 # ---------------------------------------------------------------- settings
 
 
-@pictures(PAPER, "Figure 25", "Similarities of five-layer networks by the side of their filters, and by the angle of the test image.")
+@pictures(
+    PAPER,
+    "Figure 25",
+    "Similarities of five-layer networks by the side of their filters, and by the angle of the test image.",
+)
 def filter_maps() -> Panels:
     return similarity_maps(_filters((5, 9, 15, 21, 29)), y="side of the filters")
 
 
 @pictures(PAPER, "Figure 26", f"As Figure 9, with more filter sizes; {INPUTS}.")
 def more_filters() -> Panels:
-    return {"By the side of the filters": answers(_filters((5, 7, 9, 13, 15, 21, 25, 29)), title="More filter sizes")}
+    return {
+        "By the side of the filters": answers(
+            _filters((5, 7, 9, 13, 15, 21, 25, 29)), title="More filter sizes"
+        )
+    }
 
 
-@pictures(PAPER, "Figure 27", "Similarities of five-layer networks by their number of channels, and by the angle of the test image.")
+@pictures(
+    PAPER,
+    "Figure 27",
+    "Similarities of five-layer networks by their number of channels, and by the angle of the test image.",
+)
 def channel_maps() -> Panels:
     tasks = {f"{n} channels": replace(DESK, depth=5, width=n) for n in (3, 8, 32, 128)}
     return similarity_maps(tasks, y="channels")
@@ -393,18 +460,27 @@ def three_channels() -> Panels:
 
 def _two_widths(*, is_trained: bool) -> Panels:
     tasks = {f"{n} channels": replace(DESK, depth=5, width=n) for n in (3, 128)}
-    models = {
-        name: net.model if is_trained else net.task.build() for name, net in networks(tasks).items()
-    }
+    models = {name: net.model if is_trained else net.task.build() for name, net in networks(tasks).items()}
     images = DESK.images
-    shown = {"The training digit": images.training[0], "An unseen digit": images.unseen[0], "A pattern": images.patterns[0]}
+    shown = {
+        "The training digit": images.training[0],
+        "An unseen digit": images.unseen[0],
+        "A pattern": images.patterns[0],
+    }
     return {
-        title: picture_rows({name: shared_images(model, image) for name, model in models.items()}, title=title)
+        title: picture_rows(
+            {name: shared_images(model, image) for name, model in models.items()}, title=title
+        )
         for title, image in shown.items()
     }
 
 
-@pictures(PAPER, "Figure 29", "Layers of two untrained five-layer networks, with 3 and with 128 channels: input, then what the channels of each layer share.")
+@pictures(
+    PAPER,
+    "Figure 29",
+    "Layers of two untrained five-layer networks, with 3 and with 128 channels: input, then what the "
+    "channels of each layer share.",
+)
 def widths_before() -> Panels:
     return _two_widths(is_trained=False)
 
@@ -423,7 +499,13 @@ def initialisations() -> Panels:
 
 @pictures(PAPER, "Figure 32", f"Five layers, trained by each optimiser from the same weights; {INPUTS}.")
 def optimisers() -> Panels:
-    chosen = (("sgd", 0.01, 0.9), ("sgd", 0.001, 0.9), ("adam", 1e-3, 0.0), ("rmsprop", 1e-3, 0.0), ("adamax", 2e-3, 0.0))
+    chosen = (
+        ("sgd", 0.01, 0.9),
+        ("sgd", 0.001, 0.9),
+        ("adam", 1e-3, 0.0),
+        ("rmsprop", 1e-3, 0.0),
+        ("adamax", 2e-3, 0.0),
+    )
     tasks = {
         f"{name} {lr:g}": replace(DESK, depth=5, optimiser=name, lr=lr, momentum=momentum)
         for name, lr, momentum in chosen
@@ -476,7 +558,11 @@ def _several(examples: int) -> Panels:
     }
 
 
-@pictures(PAPER, "Figure 38", "Networks trained on two digits, which are the first two columns; deep ones answer with mixtures of them.")
+@pictures(
+    PAPER,
+    "Figure 38",
+    "Networks trained on two digits, which are the first two columns; deep ones answer with mixtures of them.",
+)
 def two_images() -> Panels:
     return _several(2)
 
@@ -490,14 +576,21 @@ def three_images() -> Panels:
 def many_digits_by_depth() -> Panels:
     base = replace(TEN_EPOCHS, image_size=14, seed=0)
     tasks = {f"ReLU, {n} hidden": replace(base, family="fcn", width=None, depth=n + 1) for n in (1, 3, 5)}
-    tasks |= {f"linear, {n} hidden": replace(base, family="linear_fcn", width=None, depth=n + 1) for n in (1, 3)}
+    tasks |= {
+        f"linear, {n} hidden": replace(base, family="linear_fcn", width=None, depth=n + 1) for n in (1, 3)
+    }
     tasks |= {f"CNN, {n} layers": replace(base, depth=n) for n in (3, 7)}
     return {"Answers after training on many digits": answers(tasks, title="Trained on many digits")}
 
 
-@pictures(PAPER, "Figure 41", f"Fully connected networks with identity skips, by blocks of two layers; {INPUTS}.")
+@pictures(
+    PAPER, "Figure 41", f"Fully connected networks with identity skips, by blocks of two layers; {INPUTS}."
+)
 def residual_answers() -> Panels:
-    tasks = {f"{n} block{'s' if n > 1 else ''}": replace(DESK_FCN, family="residual_fcn", depth=n) for n in (1, 2, 4)}
+    tasks = {
+        f"{n} block{'s' if n > 1 else ''}": replace(DESK_FCN, family="residual_fcn", depth=n)
+        for n in (1, 2, 4)
+    }
     return {"Answers of residual networks": answers(tasks, title="Residual networks")}
 
 
@@ -521,9 +614,21 @@ def airplane() -> Panels:
     return _photograph("airplane")
 
 
-@numbers(PAPER, "Table 1", "Parameters of every architecture, counted on the networks built here against the printed formula.")
+@numbers(
+    PAPER,
+    "Table 1",
+    "Parameters of every architecture, counted on the networks built here against the printed formula.",
+)
 def parameter_table(ledger: Ledger) -> Panels:
     rows = [
-        Line(name="deviation from the quoted size", claim="id.params.text", measurement="deviation from quoted sizes"),
+        Line(
+            name="deviation from the quoted size",
+            claim="id.params.text",
+            measurement="deviation from quoted sizes",
+        ),
     ]
-    return {"Sizes quoted in the text": line_plate(ledger, rows, title="Sizes quoted in the text", y="difference in weights")}
+    return {
+        "Sizes quoted in the text": line_plate(
+            ledger, rows, title="Sizes quoted in the text", y="difference in weights"
+        )
+    }

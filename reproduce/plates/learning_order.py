@@ -37,17 +37,24 @@ def _photographs() -> ImageData:
 @pictures(
     PAPER,
     "Figure 1",
-    "Images as they are, on the 20 leading principal components of 2000 images, and blurred by a Gaussian of three pixels. "
+    "Images as they are, on the 20 leading principal components of 2000 images, and blurred by a "
+    "Gaussian of three pixels. "
     "The last row, the null, keeps 20 random directions.",
 )
 def lowpass() -> Panels:
     data = _photographs()
     part, pca = data.take(torch.arange(10)), image_pca(data.x).truncated(20)
     kept, random = (
-        ComponentProjection.fit(data, 20, pca=p).transform(part).x for p in (pca, random_directions(pca, seed=0))
+        ComponentProjection.fit(data, 20, pca=p).transform(part).x
+        for p in (pca, random_directions(pca, seed=0))
     )
     blurred = torch.from_numpy(np.ascontiguousarray(gaussian_filter(part.x.numpy(), sigma=(0, 0, 3, 3))))
-    rows = {"image": part.x, "20 components": kept.clamp(0, 1), "blurred": blurred, "20 random": random.clamp(0, 1)}
+    rows = {
+        "image": part.x,
+        "20 components": kept.clamp(0, 1),
+        "blurred": blurred,
+        "20 random": random.clamp(0, 1),
+    }
     return {"Components and blur": picture_rows(rows, title="Images, their leading components, and blurred")}
 
 
@@ -69,7 +76,8 @@ def _spread(ledger: Ledger, panels: dict[str, tuple[str, str, str]], *, y: str) 
 @numbers(
     PAPER,
     "Figure 2",
-    "Does the spread over networks vanish component by component? The rank correlation of component and remaining spread, "
+    "Does the spread over networks vanish component by component? The rank correlation of component and "
+    "remaining spread, "
     "1 where leading components settle first; whitened images are the null.",
 )
 def spread_by_epoch(ledger: Ledger) -> Panels:
@@ -85,20 +93,23 @@ studied(
     PAPER,
     "Figure 3",
     "learning_order/scale_matrices",
-    "How far the gradient scale matrices of a five-layer linear network stray from multiples of the identity while it trains.",
+    "How far the gradient scale matrices of a five-layer linear network stray from multiples of the "
+    "identity while it trains.",
 )
 studied(
     PAPER,
     "Figure 4",
     "learning_order/component_spread",
-    "Spread of the compact weights over networks along each principal component, for natural and for whitened images.",
+    "Spread of the compact weights over networks along each principal component, for natural and for "
+    "whitened images.",
 )
 
 
 @numbers(
     PAPER,
     "Figure 5",
-    "The epoch of highest test accuracy when test images keep P leading components; random directions are the null.",
+    "The epoch of highest test accuracy when test images keep P leading components; random directions "
+    "are the null.",
 )
 def projections(ledger: Ledger) -> Panels:
     panels = {
@@ -128,19 +139,42 @@ def projections(ledger: Ledger) -> Panels:
 @numbers(
     PAPER,
     "Figure 6",
-    "Correlation of the order in which networks learn examples with that of linear networks, and with the component that "
+    "Correlation of the order in which networks learn examples with that of linear networks, and with "
+    "the component that "
     "decides an example; reported values beside.",
 )
 def order_correlations(ledger: Ledger) -> Panels:
     a, b = "correlation with linear networks", "correlation with the critical component smoothed"
     lines = [
         Line(name="measured", claim="loc.fig6a", measurement=a, at="linear networks"),
-        Line(name="shuffled labels", claim="loc.fig6a", measurement=f"{a} on shuffled labels", role="null", at="linear networks"),
-        Line(name="measured, components", claim="loc.fig6b", measurement=b, at="critical component", role="other"),
-        Line(name="whitened", claim="loc.fig6b", measurement=f"{b} when whitened", role="null", at="critical component"),
+        Line(
+            name="shuffled labels",
+            claim="loc.fig6a",
+            measurement=f"{a} on shuffled labels",
+            role="null",
+            at="linear networks",
+        ),
+        Line(
+            name="measured, components",
+            claim="loc.fig6b",
+            measurement=b,
+            at="critical component",
+            role="other",
+        ),
+        Line(
+            name="whitened",
+            claim="loc.fig6b",
+            measurement=f"{b} when whitened",
+            role="null",
+            at="critical component",
+        ),
         Line(name="reported", role="theory", reported={"linear networks": 0.85, "critical component": -0.93}),
     ]
-    return {"Accessibility against two predictors": line_plate(ledger, lines, title="Two predictors", y="correlation")}
+    return {
+        "Accessibility against two predictors": line_plate(
+            ledger, lines, title="Two predictors", y="correlation"
+        )
+    }
 
 
 studied(
@@ -154,14 +188,21 @@ studied(
 @numbers(
     PAPER,
     "Figure 8",
-    "Correlation of the critical frequency of a point with when it is learned, and with how many neighbours share its label.",
+    "Correlation of the critical frequency of a point with when it is learned, and with how many "
+    "neighbours share its label.",
 )
 def frequencies(ledger: Ledger) -> Panels:
     a, b = "accessibility against frequency", "neighbours against frequency"
     dealt = " with frequencies dealt at random"
     lines = [
         Line(name="accessibility", claim="spectral.fig8a", measurement=a, at="accessibility"),
-        Line(name="dealt at random", claim="spectral.fig8a", measurement=a + dealt, role="null", at="accessibility"),
+        Line(
+            name="dealt at random",
+            claim="spectral.fig8a",
+            measurement=a + dealt,
+            role="null",
+            at="accessibility",
+        ),
         Line(name="neighbours", claim="spectral.fig8b", measurement=b, role="other"),
         Line(name="reported", role="theory", reported={"accessibility": -0.93, "10": -0.8}),
     ]
@@ -173,7 +214,8 @@ studied(
     PAPER,
     "Figure 9",
     "learning_order/amplified",
-    "Test accuracy of linear networks over time when the highest or the lowest components of the images are amplified.",
+    "Test accuracy of linear networks over time when the highest or the lowest components of the images "
+    "are amplified.",
 )
 studied(
     PAPER,
@@ -185,7 +227,8 @@ studied(
     PAPER,
     "Figure 11",
     "learning_order/relabelled",
-    "Training accuracy over epochs on labels that are linearly separable in P components; the more components, the later.",
+    "Training accuracy over epochs on labels that are linearly separable in P components; the more "
+    "components, the later.",
 )
 studied(
     PAPER,
@@ -215,8 +258,9 @@ def _grid() -> Tensor:
 @pictures(
     PAPER,
     "Figure 13",
-    "The border that a fully connected network has learned after more and more epochs (blue: below), beside the curve of ten "
-    "sinusoids that it is taught. The share of three networks that say \"below\" is the depth of the colour.",
+    "The border that a fully connected network has learned after more and more epochs (blue: below), "
+    "beside the curve of ten "
+    'sinusoids that it is taught. The share of three networks that say "below" is the depth of the colour.',
 )
 def decision_maps() -> Panels:
     data, points = frequency_data(10_000, seed=0), _grid()
@@ -240,7 +284,8 @@ def decision_maps() -> Panels:
 @pictures(
     PAPER,
     "Figure 14",
-    "Images as they are, and with the highest or the lowest 1.5 % of their principal components amplified ten times. The "
+    "Images as they are, and with the highest or the lowest 1.5 % of their principal components "
+    "amplified ten times. The "
     "paper shows small mammals of CIFAR-100; these are cats and dogs of CIFAR-10.",
 )
 def amplified_pictures() -> Panels:
@@ -248,13 +293,18 @@ def amplified_pictures() -> Panels:
     pca, part = image_pca(data.x), data.take(torch.arange(10))
     top, bottom = (Amplification.fit(data, end=end, pca=pca).transform(part).x for end in ("top", "bottom"))
     rows = {"image": part.x, "top amplified": top, "bottom amplified": bottom}
-    return {"Amplified components": picture_rows({k: stretched(v) for k, v in rows.items()}, title="Amplified components")}
+    return {
+        "Amplified components": picture_rows(
+            {k: stretched(v) for k, v in rows.items()}, title="Amplified components"
+        )
+    }
 
 
 @pictures(
     PAPER,
     "Figure 15",
-    "The data set: points below a curve that adds ten sinusoids (blue) and above it (orange), and the curve after 2, 4 and 7 "
+    "The data set: points below a curve that adds ten sinusoids (blue) and above it (orange), and the "
+    "curve after 2, 4 and 7 "
     "of them.",
 )
 def frequency_task() -> Panels:
@@ -268,7 +318,8 @@ def frequency_task() -> Panels:
 @pictures(
     PAPER,
     "Figure 16",
-    "Where the points lie whose label is right from the first sinusoid on (critical frequency 0), and those that need the "
+    "Where the points lie whose label is right from the first sinusoid on (critical frequency 0), and "
+    "those that need the "
     "second (1); grey points are all others, and the second panel counts every frequency.",
 )
 def critical_points() -> Panels:
@@ -301,8 +352,10 @@ def critical_points() -> Panels:
 @numbers(
     PAPER,
     "Table 1",
-    "Correlation of when an example is learned with how many of its neighbours share its class, in pixels and in the last hidden "
-    "layer. The data sets of the paper need an account or an own copy; the column that ran is CIFAR-10's cats and dogs.",
+    "Correlation of when an example is learned with how many of its neighbours share its class, in "
+    "pixels and in the last hidden "
+    "layer. The data sets of the paper need an account or an own copy; the column that ran is CIFAR-10's "
+    "cats and dogs.",
 )
 def discriminabilities(ledger: Ledger) -> Panels:
     raw, last = "discriminability in pixels", "discriminability in the last hidden layer"
@@ -313,7 +366,13 @@ def discriminabilities(ledger: Ledger) -> Panels:
     lines = [
         Line(name="pixels", claim="spectral.table1.raw", measurement=raw),
         Line(name="last hidden layer", claim="spectral.table1.penultimate", measurement=last, role="other"),
-        Line(name="before training", claim="spectral.table1.penultimate", measurement=f"{last} before training", role="null", at="cats_dogs"),
+        Line(
+            name="before training",
+            claim="spectral.table1.penultimate",
+            measurement=f"{last} before training",
+            role="null",
+            at="cats_dogs",
+        ),
         *(Line(name=f"reported, {where}", role="theory", reported=row) for where, row in published.items()),
     ]
     return {"Neighbours and order": line_plate(ledger, lines, title="Neighbours and order", y="correlation")}

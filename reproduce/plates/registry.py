@@ -1,15 +1,17 @@
 """A figure of a paper is a function here, with the axes, panels and order of the paper.
 
-Three kinds of plates. `pictures` trains or loads small networks and draws what the paper shows; `reproduce plates` keeps
-the result beside the ledger. `numbers` draws what the ledger recorded, again each time. `studied` is the recorded figure
-of a study, where that has the axes of the paper. What cannot be had is `absent`, with the reason in its place.
+Three kinds of plates. `pictures` trains or loads small networks and draws what the paper shows; `reproduce plates`
+keeps the result beside the ledger. `numbers` draws what the ledger recorded, again each time. `studied` is the recorded
+figure of a study, where that has the axes of the paper. What cannot be had is `absent`, with the reason in its place.
 """
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import torch
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.files import whole_file
 from firstlight.pages.figures import Curve, Dots, Figure, curves, dots, svg
+from firstlight.pages.figures.style import ROLES, SEQUENTIAL
 from reproduce.entries import Entry
 
 PAPERS = {
@@ -97,9 +100,7 @@ def _add(drawing: Drawing) -> None:
     _DRAWINGS[key] = drawing
 
 
-def pictures(
-    paper: str, name: str, shows: str
-) -> Callable[[Callable[[], Panels]], Callable[[], Panels]]:
+def pictures(paper: str, name: str, shows: str) -> Callable[[Callable[[], Panels]], Callable[[], Panels]]:
     """Register a function that makes a plate from networks."""
 
     def register(draw: Callable[[], Panels]) -> Callable[[], Panels]:
@@ -139,7 +140,7 @@ def keep(drawing: Drawing, folder: Path) -> Path:
     assert drawing.pictures is not None, f"{drawing.name} has no pictures to make"
     path = drawing.file(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"{title}\t{svg(figure)}" for title, figure in drawing.pictures().items()]
+    lines = [f"{title}\t{drawn(figure)}" for title, figure in drawing.pictures().items()]
     with whole_file(path) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -154,6 +155,51 @@ def kept(drawing: Drawing, folder: Path) -> dict[str, str]:
     if any(len(row) != 2 for row in rows):
         raise InvalidInput(f"{path} is damaged. `reproduce plates` writes it again.")
     return {title: drawn for title, drawn in rows}
+
+
+# ---------------------------------------------------------------- keys
+
+KEY_ROW, KEY_WIDE = 18, 6.6  # pixels: height of a row, width of a letter
+
+
+def drawn(figure: Figure) -> str:
+    """The SVG of a figure with its key below: an image in a page has nothing else that names its series."""
+    return with_key(svg(figure), [(entry.name, entry.colour) for entry in figure.key()])
+
+
+def with_key(picture: str, entries: Sequence[tuple[str, str]]) -> str:
+    """Add names in their colours below an SVG of our own drawing, as many in a row as fit.
+
+    Examples
+    --------
+    >>> with_key('<svg viewBox="0 0 100 50" width="100"></svg>', [("a", "#000000")])[:32]
+    '<svg viewBox="0 0 100 68" width='
+    """
+    if not entries:
+        return picture
+    size = re.search(r'viewBox="0 0 (\d+) (\d+)"', picture)
+    assert size, "an SVG of ours has a viewBox"
+    width, height = int(size[1]), int(size[2])
+    parts, x, row = [], 4.0, 0
+    for name, colour in entries:
+        wide = 26 + KEY_WIDE * len(name)
+        if x > 4 and x + wide > width:
+            x, row = 4.0, row + 1
+        y = height + KEY_ROW * row + 12
+        parts.append(
+            f'<rect x="{x:.0f}" y="{y - 8}" width="14" height="8" fill="{escape(colour)}"/>'
+            f'<text x="{x + 18:.0f}" y="{y}" font-size="12">{escape(name)}</text>'
+        )
+        x += wide
+    whole = f'viewBox="0 0 {width} {height + KEY_ROW * (row + 1)}"'
+    return picture.replace(size[0], whole, 1).removesuffix("</svg>") + "".join(parts) + "</svg>"
+
+
+def key_of_study(drawn_names: Mapping[str, str] | str) -> list[tuple[str, str]]:
+    """Names and colours of what a study declares to draw; families of curves name their order."""
+    if isinstance(drawn_names, str):
+        return [("the darker, the earlier in the order of the names", SEQUENTIAL[0])]
+    return [(name, ROLES[role].colour) for name, role in drawn_names.items()]
 
 
 # ---------------------------------------------------------------- plates from the ledger
@@ -232,7 +278,12 @@ def line_plate(
     """
     told = {line.name: (line, rows) for line in lines if (rows := line.rows(ledger))}
     points = list(dict.fromkeys(point for _, rows in told.values() for point in rows))
-    said: dict[str, Any] = {"title": title, "alt": f"{y} against {x or 'name'}: {', '.join(told)}", "x": x, "y": y}
+    said: dict[str, Any] = {
+        "title": title,
+        "alt": f"{y} against {x or 'name'}: {', '.join(told)}",
+        "x": x,
+        "y": y,
+    }
     shared = len({tuple(rows) for _, rows in told.values()}) == 1
     if x and shared and len(points) > 2 and all(map(_is_number, points)):
         series = [
@@ -246,7 +297,9 @@ def line_plate(
     shifts = [0.16 * (i - (len(told) - 1) / 2) for i in range(len(told))]
     drawn = []
     for shift, (name, (line, rows)) in zip(shifts, told.items(), strict=True):
-        middle, low, high = (tuple(column) for column in zip(*(rows.get(p, nothing) for p in points), strict=True))
+        middle, low, high = (
+            tuple(column) for column in zip(*(rows.get(p, nothing) for p in points), strict=True)
+        )
         drawn.append(
             Dots(
                 name=name,

@@ -68,7 +68,9 @@ def test_a_folder_without_a_ledger_is_refused(tmp_path):
 
 def test_pictures_are_kept_and_read_again(tmp_path):
     grid = picture_grid(torch.rand(2, 1, 4, 4), title="t", alt="a & b", signed=False)
-    drawing = Drawing(paper="PCBias", name="Figure 1", shows="Two.", pictures=lambda: {"one": grid, "two": grid})
+    drawing = Drawing(
+        paper="PCBias", name="Figure 1", shows="Two.", pictures=lambda: {"one": grid, "two": grid}
+    )
     assert kept(drawing, tmp_path) == {}
     keep(drawing, tmp_path)
     panels = kept(drawing, tmp_path)
@@ -89,7 +91,9 @@ def test_reported_and_measured_numbers_stand_in_one_frame():
     assert figure.table["width"] == ["1", "2", "60"]
     assert figure.table["reported"][0] == 0.7
     assert figure.table["ours"][1] == 0.6
-    assert line_plate({}, [Line(name="none", claim="x", measurement="y")], title="t", y="z").plot["data"] == []
+    assert (
+        line_plate({}, [Line(name="none", claim="x", measurement="y")], title="t", y="z").plot["data"] == []
+    )
 
 
 @pytest.fixture(scope="module")
