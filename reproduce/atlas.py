@@ -239,7 +239,8 @@ def _claim(entries: list[Entry]) -> ClaimBlock:
 def status_table() -> str:
     """Return a Markdown table of all plates: how each is drawn, or why it is not."""
     rows = [["paper", "plate", "drawn from"], ["---"] * 3]
-    for drawing in drawings().values():
-        how = f"cannot be had: {drawing.absent}" if drawing.absent else drawing.status
-        rows.append([drawing.paper, drawing.name, how])
+    for plate in plates():
+        if drawing := plate.drawing:
+            how = f"cannot be had: {drawing.absent}" if drawing.absent else drawing.status
+            rows.append([drawing.paper, drawing.name, how])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
