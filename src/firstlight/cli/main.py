@@ -55,6 +55,7 @@ for _name, _where, _help in (
 
 KEPT = "Finished runs are kept; the same command resumes."
 WHAT_IS_KEPT = {
+    "inspect": "A first page that was written stays; the same command starts again.",
     "tour": "Finished parts are kept; the same command resumes.",
     "train": "What was trained is kept; the same command resumes.",
     "networks": "What was trained is kept; the same command resumes.",

@@ -25,8 +25,7 @@ from firstlight.cli.output import page_file, print_json, wrote
 if TYPE_CHECKING:
     from torch import nn
 
-    from firstlight.questions.inspect.accuracy import Outcome
-    from firstlight.questions.inspect.measure import Inspection
+    from firstlight.questions.inspect.result import Inspection
 
 FLAGS = MODEL_FLAGS
 MOST_IMAGES = 1000  # as many as `firstlight.inspect` passes through the network: no more need to be decoded
@@ -140,11 +139,17 @@ def inspect(
     }  # fmt: skip
     given = {"data": data, "checkpoint": checkpoint, "initial": None if initial is None else str(initial)}
 
+    def first_page(first: "Inspection") -> None:
+        _tell(first.outcome.problem)
+        if first.pending and not json:
+            _write(first, output, static=static, quiet=True)
+            print(f"firstlight: {output} can be opened; it grows when the rest is measured.", file=sys.stderr)
+
     with computing_on(place):
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},
-            lambda: inspected(model, scaled, initial=before, listen=_tell, **settings),
+            lambda: inspected(model, scaled, initial=before, listen=first_page, show=True, **settings),
             data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
         )
     _write(inspection, output, static=static, quiet=json)
@@ -159,12 +164,12 @@ def _demand_conditions(conditions: list[str]) -> None:
         parsed_condition(condition)
 
 
-def _tell(outcome: "Outcome") -> None:
-    """Say at once that the rest will mean nothing."""
+def _tell(problem: str) -> None:
+    """Say at once that nothing else is measured, and why."""
     from firstlight._internal.safe_text import visible
 
-    if outcome.problem:
-        print(visible(f"firstlight: {outcome.problem}"), file=sys.stderr)
+    if problem:
+        print(visible(f"firstlight: {problem}"), file=sys.stderr)
 
 
 def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool) -> None:
