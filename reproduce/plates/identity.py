@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
+from firstlight.measures.copy_or_memorise.layer_chain import stage_outputs, upper_outputs, weight_changes
 from torch import Tensor
 
 from firstlight.measures.copy_or_memorise import image_outputs, layer_images
-from firstlight.measures.copy_or_memorise.layer_chain import stage_outputs, upper_outputs, weight_changes
 from firstlight.measures.copy_or_memorise.layer_images import resized, top_singular_image
 from firstlight.pages.figures import Curve, Figure, curves, heatmap
 from firstlight.questions.copy_or_memorise.task import IdentityTask

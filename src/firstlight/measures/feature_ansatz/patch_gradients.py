@@ -266,7 +266,7 @@ def gradients_at_filters(
         # one image tells which layers there are; the stream may be read only once
         first, batches = _peek(batches)
         recorder = Recorder(model)
-        chosen, skipped = _discovered(recorder, first[:1], names)
+        chosen, skipped = discovered(recorder, first[:1], names)
         demand_one_image_at_a_time(model, first[:2], output=output_part)
         filters: Mapping[str, Tensor] = {}
         if filters_of is not None:
@@ -304,7 +304,7 @@ def gradients_at_filters(
     )
 
 
-def _discovered(
+def discovered(
     recorder: Recorder, image: Tensor, names: str | tuple[str, ...]
 ) -> tuple[dict[str, AppliedLayer], dict[str, str]]:
     """Layers to measure, and those of the model that cannot be, with the reason."""
