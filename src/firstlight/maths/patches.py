@@ -220,7 +220,7 @@ TILE_NUMBERS = 48  # columns of a tile times channels; flat optimum between 32 a
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Moments:
+class PatchMoments:
     """Mean and covariance (divided by the number of vectors) of a set of vectors."""
 
     mean: Float[Tensor, " d"]
@@ -237,7 +237,7 @@ class _Accumulator(Protocol):
 
 def patch_moments(
     images: Tensor | Iterable[Tensor], geometry: PatchGeometry, *, block: int | None = None
-) -> _Moments:
+) -> PatchMoments:
     """Mean and covariance of all patches, in one pass over the images and in float64.
 
     Parameters
@@ -255,29 +255,50 @@ def patch_moments(
     large common offset does not eat the digits of the covariance. Dense geometries take the product of
     rows described at the top of this module, all others unfold a block at a time.
     """
-    accumulator: _Accumulator | None = None
-    n_images = 0
+    running = RunningMoments(geometry)
     for part in image_blocks(images, block=block):
-        padded = _padded(part, geometry)
-        if accumulator is None:
-            positions = geometry.positions(*part.shape[2:])
-            bare = PatchGeometry(size=geometry.size, stride=geometry.stride, dilation=geometry.dilation)
-            shift = padded.mean((0, 2, 3), keepdim=True)
-            accumulator = _RowProducts(padded.shape, bare) if bare.is_dense else _Unfolded(padded.shape, bare)
-            image_sum = torch.zeros(padded.shape[1:], dtype=torch.float64)
-        padded -= shift
-        accumulator.add(padded)
-        image_sum += padded.sum(0)
-        n_images += len(part)
-    if accumulator is None:
-        raise InvalidInput("`images` must hold at least one block of images; got an empty iterable.")
-    n_vectors = n_images * positions[0] * positions[1]
-    mean = mean_patches(image_sum[None] / n_images, bare)[0]  # taking patches and averaging commute
-    covariance = accumulator.total() / n_vectors - torch.outer(mean, mean)
-    offset = shift.flatten().repeat_interleave(geometry.size[0] * geometry.size[1])
-    return _Moments(
-        mean=mean + offset, covariance=(covariance + covariance.T) / 2, n_vectors=n_vectors, n_images=n_images
-    )
+        running.add(part)
+    return running.moments()
+
+
+class RunningMoments:
+    """The sums behind :func:`patch_moments`, block by block."""
+
+    def __init__(self, geometry: PatchGeometry) -> None:
+        self.geometry = geometry
+        self.bare = PatchGeometry(size=geometry.size, stride=geometry.stride, dilation=geometry.dilation)
+        self.n_images = 0
+        self._products: _Accumulator | None = None
+
+    def add(self, images: Tensor) -> None:
+        """Add the patches of a block of images, all of one size."""
+        padded = _padded(images, self.geometry)
+        if self._products is None:
+            self.positions = self.geometry.positions(*images.shape[2:])
+            self.shift = padded.mean((0, 2, 3), keepdim=True)
+            kind = _RowProducts if self.bare.is_dense else _Unfolded
+            self._products = kind(padded.shape, self.bare)
+            self.image_sum = torch.zeros(padded.shape[1:], dtype=torch.float64)
+        padded -= self.shift
+        self._products.add(padded)
+        self.image_sum += padded.sum(0)
+        self.n_images += len(images)
+
+    def moments(self) -> PatchMoments:
+        """Mean and covariance of the patches so far."""
+        if self._products is None:
+            raise InvalidInput("`images` must hold at least one block of images; got an empty iterable.")
+        n_vectors = self.n_images * self.positions[0] * self.positions[1]
+        # taking patches and averaging commute
+        mean = mean_patches(self.image_sum[None] / self.n_images, self.bare)[0]
+        covariance = self._products.total() / n_vectors - torch.outer(mean, mean)
+        offset = self.shift.flatten().repeat_interleave(self.bare.size[0] * self.bare.size[1])
+        return PatchMoments(
+            mean=mean + offset,
+            covariance=(covariance + covariance.T) / 2,
+            n_vectors=n_vectors,
+            n_images=self.n_images,
+        )
 
 
 def image_blocks(images: Tensor | Iterable[Tensor], *, block: int | None = None) -> Iterator[Tensor]:
