@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from reproduce.entries import Entry, record
 from reproduce.atlas import atlas_blocks, write_atlas
+from reproduce.entries import Entry, record
 from reproduce.pages import MOST, contradiction
 
 DESK = Entry(
