@@ -39,7 +39,7 @@ def _filters(filters: Tensor, n: int = 48) -> Tensor:
 
 
 def _in_rows(filters: Tensor, name: str) -> dict[str, Tensor]:
-    parts = _filters(filters).split(16)
+    parts = torch.split(_filters(filters), 16)
     return {name if not i else " " * i: part for i, part in enumerate(parts)}
 
 

@@ -7,6 +7,7 @@ image; the last row is an untrained network.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -243,7 +244,7 @@ def linear_answers() -> Panels:
 
 @pictures(PAPER, "Figure 12", f"Two layers: all weights trained, or the lower ones only; {INPUTS}.")
 def bottom_answers() -> Panels:
-    frozen = {"frozen": ("fc2",), "lr": 1.0, "steps": 500}
+    frozen: dict[str, Any] = {"frozen": ("fc2",), "lr": 1.0, "steps": 500}
     tasks = {f"both, {n} units": replace(TWO_LAYERS, width=n) for n in (2048, 16_384)}
     tasks |= {f"bottom, {n}": replace(TWO_LAYERS, width=n, **frozen) for n in (2048, 16_384)}
     return {"Answers of two layers": answers(tasks, title="Two layers")}
@@ -595,7 +596,7 @@ def residual_answers() -> Panels:
 
 
 def _photograph(label: str) -> Panels:
-    small = {"dataset": "cifar10", "labels": (label,)}
+    small: dict[str, Any] = {"dataset": "cifar10", "labels": (label,)}
     connected = hidden(replace(DESK_FCN, image_size=16, **small), (0, 1, 3))
     convolutional = by_depth(replace(DESK, image_size=16, **small), (1, 3, 5, 10, 20))
     return {
