@@ -14,7 +14,7 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.files import whole_file
 from firstlight._internal.result import Result
-from firstlight.measures.learning_order.score_agreement import ScoreAgreement, score_agreement
+from firstlight.measures.learning_order.constancy import ScoreAgreement, score_agreement
 from firstlight.networks.bank import Network, load_network, network_names
 
 DIGITS = 3  # an accessibility over 24 epochs has steps of .04
