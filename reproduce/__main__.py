@@ -175,11 +175,53 @@ def atlas(folder: Recorded = LEDGER, *, output: OutputFile = Path("atlas.html"))
     output
         Page to write.
     """
-    from reproduce.pages import write_atlas
+    from reproduce.atlas import write_atlas
 
     page_file(output)
     path = write_atlas(folder, output)
     print(f"Wrote {path} ({path.stat().st_size / 1e6:.1f} MB). Open it in a browser.")
+
+
+@app.command
+def plates(
+    paper: str | None = None, name: str | None = None, *, record: Recorded = LEDGER, again: bool = False
+) -> None:
+    """Draw the plates with pictures: train or load their small networks, and keep the pictures beside the ledger.
+
+    Parameters
+    ----------
+    paper
+        Only one of FirstLayer, PCBias, CNFA, IdentityCrisis, Linearized.
+    name
+        Only one plate, such as "Figure 3".
+    record
+        Folder of the ledger to keep them in.
+    again
+        Draw plates that are there already as well.
+    """
+    import sys
+
+    from firstlight._internal.errors import DataUnavailable, unknown_name
+    from reproduce.plates.registry import PAPERS, drawings, keep
+
+    if paper is not None and paper not in PAPERS:
+        raise unknown_name("paper", paper, PAPERS)
+    wanted = [
+        d for d in drawings().values() if d.pictures and paper in (None, d.paper) and name in (None, d.name)
+    ]
+    if not wanted:
+        raise unknown_name(
+            "plate with pictures", str(name), [d.name for d in drawings().values() if d.pictures]
+        )
+    for index, drawing in enumerate(wanted, 1):
+        if drawing.file(record).exists() and not again:
+            continue
+        try:
+            path = keep(drawing, record)
+        except DataUnavailable as problem:
+            print(f"[{index}/{len(wanted)}] {drawing.paper}, {drawing.name}: {problem}", file=sys.stderr)
+            continue
+        print(f"[{index}/{len(wanted)}] Wrote {path} ({path.stat().st_size / 1e3:.0f} kB).", file=sys.stderr)
 
 
 @app.command(name="judge")

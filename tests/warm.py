@@ -42,7 +42,7 @@ class Popen(subprocess.Popen):
             given = dict(zip(names, rest, strict=False))
             order = {
                 "arguments": args[1:],
-                "cwd": os.fspath(given["cwd"] or os.getcwd()),
+                "cwd": os.path.abspath(given["cwd"] or os.getcwd()),
                 "env": dict(os.environ if given["env"] is None else given["env"]),
                 "new_session": given["start_new_session"],
             }

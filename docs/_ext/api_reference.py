@@ -116,7 +116,9 @@ def _files(module: ModuleType) -> list[ModuleType]:
     if not hasattr(module, "__path__"):
         return [module]
     found = [info.name for info in pkgutil.iter_modules(module.__path__) if not info.ispkg]
-    return [importlib.import_module(f"{module.__name__}.{name}") for name in found if name != "command"]
+    return [
+        importlib.import_module(f"{module.__name__}.{name}") for name in found if not name.endswith("command")
+    ]
 
 
 def _submodules(module: ModuleType) -> list[ModuleType]:

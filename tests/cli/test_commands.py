@@ -141,7 +141,7 @@ def test_a_network_is_trained_on_a_folder_that_has_no_test_split(tmp_path):
     weights, before = tmp_path / "model.safetensors", tmp_path / "before.safetensors"
     done = firstlight(
         "train", "--data", "pets", "--size", "8", "--epochs", "1", "--output", str(weights),
-        "--save-initial", str(before), FIRSTLIGHT_RUNS=str(tmp_path / "runs"),
+        "--output-initial", str(before), FIRSTLIGHT_RUNS=str(tmp_path / "runs"),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "pets: 16 training and 4 test images (no test split: 4 of 20 images are held out" in done.stderr

@@ -16,6 +16,7 @@ from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.progress import screen
 from firstlight._internal.store import RunSpec, Store
 from firstlight.cli.data import get, info
+from firstlight.cli.options import OutputFormat
 from firstlight.cli.output import page_file, print_table
 from firstlight.cli.runs import list_runs, rm
 from firstlight.cli.train import train
@@ -73,7 +74,7 @@ def test_one_bad_entry_does_not_hide_the_other_runs(capsys, kind):
         bad.mkdir()
         if kind == "lie":
             (bad / "run.json").write_text("[" * 100_000)
-    list_runs(json=True)
+    list_runs(form=OutputFormat(json=True))
     listed = {row["id"]: row["what"] for row in json.loads(capsys.readouterr().out)}
     assert listed == {spec.id: "good", "0" * 16: "damaged"}
     rm("0" * 16)

@@ -38,6 +38,16 @@ def test_the_probe_is_the_machine_on_patches_of_one_pixel():
     assert np.array_equal(probe.decision_function(x), machine.decision_function(x))
 
 
+def test_a_class_of_one_row_is_fitted_and_nan_is_refused():
+    x, y = product(60, seed=4)
+    y[7] = 2
+    probe = RFMProbe(rounds=1).fit(x, y)
+    assert probe.predict(x[7:8]) == [2]
+    x[3, 2] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        RFMProbe(rounds=1).fit(x, y)
+
+
 def test_maps_and_tensors_are_flattened():
     x, y = product(60, seed=3)
     rows, maps = (

@@ -107,7 +107,8 @@ def test_a_list_of_runs_needs_no_torch(tmp_path):
     write(Store(tmp_path), 0)
     script = (
         "import sys; from firstlight.cli.runs import list_runs\n"
-        "list_runs(json=True); assert 'torch' not in sys.modules"
+        "from firstlight.cli.options import OutputFormat\n"
+        "list_runs(form=OutputFormat(json=True)); assert 'torch' not in sys.modules"
     )
     environment = {**os.environ, "FIRSTLIGHT_RUNS": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)

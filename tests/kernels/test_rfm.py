@@ -19,6 +19,7 @@ from firstlight.kernels import (
     ridge_solver,
     solve_ridge,
 )
+from firstlight.kernels.ridge import LARGE
 
 
 def problem(n: int = 60):
@@ -67,6 +68,20 @@ def test_cholesky_decomposes_an_indefinite_matrix_once_for_all_ridges(monkeypatc
         assert torch.equal(path(ridge), solution)
     assert torch.allclose(path(1e-2)[2], torch.tensor(1 / (1e-2 - 1e-4), dtype=torch.float64))
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize(("bandwidth", "kept"), [(4.0, 1), (1e4, 0)])
+def test_one_factor_in_float32_serves_all_ridges_where_the_matrix_allows(bandwidth, kept):
+    rows = torch.randn(LARGE, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows[:20] = rows[20:40] * (1 + 1e-12)  # nearly singular without the ridge
+    squares = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist").square()
+    kernel = torch.exp(-squares / bandwidth**2) + (1e-2 if kept else 0) * torch.eye(LARGE)
+    targets = torch.nn.functional.one_hot((rows[:, 0] > 0).long()).double()
+    path = CholeskyPath(kernel, targets)
+    # without the 1e-2 on the diagonal float32 cannot factor it, and float64 takes over
+    for ridge in (1e-8, 1e-5, 1e-3) if kept else (1e-8,):
+        assert ridge_residual(kernel, targets, ridge, path(ridge)) < (1e-11 if kept else 1e-4)
+        assert len(path._kept) == kept
 
 
 def test_a_matrix_left_indefinite_by_rounding_is_solved_by_its_spectrum():

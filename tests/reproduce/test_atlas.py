@@ -1,10 +1,15 @@
+import re
+
 import pytest
+import torch
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store import Store
-from reproduce.catalogue import claims
+from firstlight.pages.figures import picture_grid
+from reproduce.atlas import places, plates, status_table, write_atlas
+from reproduce.catalogue import claims, studies
 from reproduce.entries import record
-from reproduce.pages import NOT_DRAWN, PAPERS, places, plates, write_atlas
+from reproduce.plates.registry import PAPERS, Drawing, Line, drawings, keep, kept, line_plate
 from reproduce.run import reproduce, study_figures
 
 
@@ -20,6 +25,22 @@ def test_every_claim_and_every_figure_has_its_plate():
         ]
 
 
+def test_every_figure_is_drawn_or_says_why_not():
+    figures = {(plate.paper, plate.name) for plate in plates() if plate.name != "Text"}
+    assert figures == set(drawings())
+    for drawing in drawings().values():
+        ways = [drawing.pictures, drawing.numbers, drawing.study, drawing.absent]
+        assert sum(map(bool, ways)) == 1, (drawing.paper, drawing.name)
+        assert drawing.shows.endswith((".", "?")), "a sentence says what the plate shows"
+        assert f"| {drawing.paper} | {drawing.name} |" in status_table()
+
+
+def test_no_figure_of_a_study_stands_for_two_plates():
+    used = [drawing.study for drawing in drawings().values() if drawing.study]
+    assert len(used) == len(set(used)) > 10
+    assert set(used) <= set(studies())
+
+
 def test_no_claim_names_a_figure_that_its_paper_does_not_have():
     known = {(plate.paper, plate.name) for plate in plates()}
     for claim in claims().values():
@@ -27,22 +48,15 @@ def test_no_claim_names_a_figure_that_its_paper_does_not_have():
             assert (claim.paper, name) in known, claim.id
 
 
-def test_reasons_are_given_only_for_figures_without_claims():
-    with_claims = {(plate.paper, plate.name) for plate in plates() if plate.claims}
-    assert not with_claims & set(NOT_DRAWN)
-    figures = {(plate.paper, plate.name) for plate in plates() if plate.name != "Text"}
-    assert figures - with_claims == set(NOT_DRAWN), "say why a figure is not redrawn"
-
-
 def test_the_atlas_shows_what_was_recorded_and_says_what_was_not(tmp_path):
     store = Store(tmp_path / "runs")
     entries = reproduce("linear.thm42", scale="desk", store=store)
     record(entries, tmp_path, figures=study_figures(entries, store))
     html = write_atlas(tmp_path, tmp_path / "atlas.html").read_text()
-    assert html.count('src="data:image/svg+xml;base64,') >= 1
     assert "reproduce run linear.thm42.spectral --scale desk" in html
     assert "not recorded yet" in html
-    assert "there is nothing to redraw or check" in html
+    assert "Not drawn yet" in html
+    assert "CIFAR-100 needs an own copy" in html
     assert "<script" not in html
 
 
@@ -50,3 +64,59 @@ def test_a_folder_without_a_ledger_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="No desk or night ledger in"):
         write_atlas(tmp_path / "nowhere", tmp_path / "atlas.html")
     assert not (tmp_path / "atlas.html").exists()
+
+
+def test_pictures_are_kept_and_read_again(tmp_path):
+    grid = picture_grid(torch.rand(2, 1, 4, 4), title="t", alt="a & b", signed=False)
+    drawing = Drawing(
+        paper="PCBias", name="Figure 1", shows="Two.", pictures=lambda: {"one": grid, "two": grid}
+    )
+    assert kept(drawing, tmp_path) == {}
+    keep(drawing, tmp_path)
+    panels = kept(drawing, tmp_path)
+    assert list(panels) == ["one", "two"]
+    assert panels["two"].startswith("<svg")
+    assert "data:image/png" in panels["two"]
+    drawing.file(tmp_path).write_text("<svg/>\n")
+    with pytest.raises(InvalidInput, match="damaged"):
+        kept(drawing, tmp_path)
+
+
+def test_reported_and_measured_numbers_stand_in_one_frame():
+    lines = [
+        Line(name="ours", reported={"1": 0.5, "2": 0.6}),
+        Line(name="reported", role="theory", reported={"1": 0.7, "60": 0.9}),
+    ]
+    figure = line_plate({}, lines, title="t", x="width", y="accuracy")
+    assert figure.table["width"] == ["1", "2", "60"]
+    assert figure.table["reported"][0] == 0.7
+    assert figure.table["ours"][1] == 0.6
+    assert (
+        line_plate({}, [Line(name="none", claim="x", measurement="y")], title="t", y="z").plot["data"] == []
+    )
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    from reproduce.__main__ import LEDGER
+
+    return write_atlas(LEDGER, tmp_path_factory.mktemp("atlas") / "atlas.html")
+
+
+def test_the_recorded_atlas_is_light_and_shows_every_plate_that_can_be_had(page):
+    html = page.read_text()
+    assert page.stat().st_size < 6e6
+    assert "Not drawn yet" not in html
+    shown = re.findall(r'id="([A-Za-z]+-(?:Figure|Table)-\d+)">(.*?)</article>', html, re.S)
+    without = {id for id, body in shown if "data:image/svg" not in body}
+    assert without == {f"{d.paper}-{d.name.replace(' ', '-')}" for d in drawings().values() if d.absent}
+
+
+def test_plates_with_pictures_hold_pictures_or_curves():
+    from reproduce.__main__ import LEDGER
+
+    for drawing in drawings().values():
+        if drawing.pictures:
+            panels = kept(drawing, LEDGER)
+            assert panels, (drawing.paper, drawing.name)
+            assert all("<image" in p or 'class="trace"' in p for p in panels.values())

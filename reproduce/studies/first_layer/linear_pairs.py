@@ -8,8 +8,14 @@ from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
 from firstlight.measures.first_layer import energy_profile
 from firstlight.theory import least_squares as ls
 from reproduce.catalogue import Settings, Study, study
-from reproduce.evidence import Measured, by
+from reproduce.evidence import Measured, Series, by
 from reproduce.studies.first_layer.common import images, within
+
+DEFAULT = (1 / 81) ** 0.5
+"""Standard deviation of nn.Conv2d's initial filters of 27 entries."""
+
+CODINGS = {"0 and 1": (1.0, 0.0), "-1 and 1": (2.0, -1.0)}
+"""How the two classes may be coded: factor and offset of the labels 0 and 1."""
 
 CIFAR_PAIRS = (
     "cifar10:bird/airplane",
@@ -42,6 +48,7 @@ class LinearPairs(Study):
         n_draws: int = 2  # of random labels and of initial filters, in each repetition
         small: float = 0.01  # standard deviation of initial filters that are called small
         n_times: int = 25
+        widths: tuple[int, ...] = (16, 64, 256, 600)  # of the table over what the paper leaves open
 
     drawn = {
         "over time with random labels": "random labels",
@@ -52,7 +59,7 @@ class LinearPairs(Study):
     at = "times"
     log_axes = "x"
     scales = {
-        "smoke": Config(pairs=("photos:china/flower",), n_images=200, n_times=5),
+        "smoke": Config(pairs=("photos:china/flower",), n_images=200, n_times=5, widths=(16,)),
         "night": Config(n_images=10_000, n_draws=8),
     }
 
@@ -62,9 +69,26 @@ class LinearPairs(Study):
         rows = [_pair(name, cfg) for name in cfg.pairs]
         names = [name.split(":")[-1] for name in cfg.pairs]
         merged = {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
-        return {
+        told: dict[str, Series | Tensor] = {
             key: by(names, values) if values.ndim == 1 else values.mean(0) for key, values in merged.items()
         }
+        points = [_words(*one) for one in _settings(cfg)]
+        for key in (AGREEMENT, REMAINDER):
+            told[key] = by(points, merged[key].mean(0))
+        told[f"lowest {AGREEMENT}"] = by(points, merged[AGREEMENT].amin(0))
+        return told
+
+
+AGREEMENT, REMAINDER = "true and random by setting", "true and initial by setting"
+
+
+def _settings(cfg: LinearPairs.Config) -> list[tuple[int, float, str]]:
+    """Number of filters, size of the initial ones and coding of the classes: what the paper does not say."""
+    return [(w, std, coding) for w in cfg.widths for std in (cfg.small, DEFAULT) for coding in CODINGS]
+
+
+def _words(width: int, std: float, coding: str) -> str:
+    return f"{width} filters, {'default' if std == DEFAULT else 'small'} initial weights, {coding}"
 
 
 def _times(n: int) -> Tensor:
@@ -104,11 +128,17 @@ def _pair(name: str, cfg: LinearPairs.Config) -> dict[str, Tensor]:
         )
 
     small = [nets(width, cfg.small) for width in (16, 32, 64)]
-    default = [nets(width, (1 / 81) ** 0.5) for width in (16, 32, 64)]  # variance of nn.Conv2d
+    default = [nets(width, DEFAULT) for width in (16, 32, 64)]
+    table = [
+        _at_setting(spectral, data.y.double(), cfg.lr * 2 / width, steps, (width, std), coding, generator)
+        for width, std, coding in _settings(cfg)
+    ]
     begins = small[-1][1]
     over = [_at_time(spectral, y, coins, best, float(t), begins[0]) for t in _times(cfg.n_times)]
     third = 2 * len(true) // 3
     return {
+        AGREEMENT: torch.tensor([row[0] for row in table]),
+        REMAINDER: torch.tensor([row[1] for row in table]),
         "true and random": draws.mean(),
         "true and optimal": pearson(true, best),
         "true and initial": _pairwise(small[-1]),
@@ -123,6 +153,33 @@ def _pair(name: str, cfg: LinearPairs.Config) -> dict[str, Tensor]:
         "over time with the optimum": torch.stack([row[2] for row in over]),
         "times": _times(cfg.n_times),
     }
+
+
+def _at_setting(
+    spectral: ls.Spectrum,
+    labels: Tensor,
+    rate: float,
+    steps: int,
+    drawn: tuple[int, float],
+    coding: str,
+    generator: torch.Generator,
+) -> tuple[float, float]:
+    """Agreement of the profiles from true and from random labels, and of the first with its initial one.
+
+    Profiles are those of all filters: unlike that of the mean filter they hold the variance of the initial ones.
+    """
+    (width, std), (factor, offset) = drawn, CODINGS[coding]
+    root, eye = len(labels) ** 0.5, torch.eye(len(spectral.values), dtype=torch.float64)
+    coins = torch.bernoulli(torch.full((len(labels),), 0.5), generator=generator).double()
+    ends, begins = [], []
+    for y in (labels, coins):
+        initial = std * torch.randn(width, len(eye), generator=generator, dtype=torch.float64)
+        begin = initial.mean(0)
+        kept = spectral.apply(ls.decay(spectral.values, rate=rate, steps=steps), begin)
+        moved = ls.weights(spectral, (factor * y + offset) / root, rate=rate, steps=steps) + kept - begin
+        ends.append(energy_profile(initial + moved, eye))
+        begins.append(energy_profile(initial, eye))
+    return float(pearson(*ends)), float(pearson(ends[0], begins[0]))
 
 
 def _pairwise(profiles: tuple[Tensor, Tensor]) -> Tensor:

@@ -21,6 +21,7 @@ from reproduce.studies.identity.common import (
     DESK,
     DESK_28,
     DESK_FCN,
+    NIGHT,
     SMOKE,
     SMOKE_FCN,
     Network,
@@ -176,14 +177,17 @@ class WeightChange(Study):
     """Which layers move, and do the lowest ones stay in place?"""
 
     class Config(Settings):
-        """Two convolutional networks, and a fully connected one of eleven hidden layers."""
+        """Convolutional networks by depth, and a fully connected one of eleven hidden layers."""
 
         cnn: IdentityTask = DESK
-        depths: tuple[int, int] = (5, 10)
+        depths: tuple[int, ...] = (5, 10, 14, 20)
         fcn: IdentityTask = DESK_FCN
         fcn_depth: int = 12
 
-    scales = {"smoke": Config(cnn=SMOKE, depths=(2, 3), fcn=SMOKE_FCN, fcn_depth=6)}
+    scales = {
+        "smoke": Config(cnn=SMOKE, depths=(2, 3), fcn=SMOKE_FCN, fcn_depth=6),
+        "night": Config(cnn=NIGHT),
+    }
     unit = "relative change of the weights"
 
     @classmethod
@@ -194,6 +198,9 @@ class WeightChange(Study):
         networks = trained([*tasks, fcn], label="Weight change")
         *cnns, connected = (_changes(network) for network in networks)
         return {
+            "networks led by the top layer": float(
+                sum(float(c[-1]) > float(c[:-1].max()) for c in (*cnns, connected)) / len(networks)
+            ),
             "lead of the top layer": by(cfg.depths, [float(c[-1] - c[:-1].max()) for c in cnns]),
             "top layer over mean layer": by(cfg.depths, [float(c[-1] / c.mean()) for c in cnns]),
             "smallest change in the CNN": by(cfg.depths, [float(c.min()) for c in cnns]),

@@ -40,11 +40,12 @@ class InitialSpeed(Study):
         x, z = centred(train, test)
         moments = dl.principal_moments(x, one_hot(train))
         seeds = {"definition 3": cfg.seed, "Glorot": cfg.seed, "Glorot redrawn": cfg.seed + 1000}
-        runs, rates = {}, {}
+        runs, rates, starts = {}, {}, {}
         for name, seed in seeds.items():
             layers = _initial(cfg, x.shape[1], train.n_classes, name, seed)
             rates[name] = cfg.fraction * 2 / _curvature(layers, x.T @ x)
             runs[name] = _descent(layers, moments, rates[name], cfg.steps)
+            starts[name] = _excess(layers, moments)
         layers = _initial(cfg, x.shape[1], train.n_classes, "definition 3", cfg.seed)
         runs["definition 3 with the rate of Glorot"] = _descent(layers, moments, rates["Glorot"], cfg.steps)
         frequencies = train.counts.double() / len(train)
@@ -53,6 +54,11 @@ class InitialSpeed(Study):
         return {
             "test accuracy": by(runs, torch.stack(accuracies)),
             **{f"loss left from {name}": by(points, losses[points]) for name, (losses, _) in runs.items()},
+            # the other reading: the curves as they would be drawn, each from where its network begins
+            **{
+                f"excess loss from {name}": by(points, starts[name] / len(x) * runs[name][0][points])
+                for name in starts
+            },
             **{name: losses for name, (losses, _) in runs.items()},
         }
 
@@ -78,6 +84,12 @@ def _curvature(layers: list[Tensor], sxx: Tensor) -> float:
     return float(size)
 
 
+def _excess(layers: list[Tensor], moments: dl.PrincipalMoments) -> Tensor:
+    """Squared loss above that of the optimum."""
+    gap = (moments.rotated(dl.compact(layers)) - moments.optimum) * moments.values.sqrt()
+    return gap.square().sum()
+
+
 def _descent(
     layers: list[Tensor], moments: dl.PrincipalMoments, rate: float, steps: int
 ) -> tuple[Tensor, Tensor]:
@@ -86,8 +98,7 @@ def _descent(
     sxx, syx = (basis * moments.values) @ basis.T, moments.cross @ basis.T
     losses = []
     for _ in range(steps):
-        gap = (moments.rotated(dl.compact(layers)) - moments.optimum) * moments.values.sqrt()
-        losses.append(gap.square().sum())
+        losses.append(_excess(layers, moments))
         layers = dl.gradient_step(layers, sxx, syx, rate=rate)
     return torch.stack(losses) / losses[0], dl.compact(layers)
 

@@ -82,7 +82,12 @@ class EffectiveRanks(Study):
         "rank of independent numbers like digits": "null",
     }
     axes, log_axes = ("width factor", "effective rank / rows"), "x"
-    scales = {"smoke": Config(task=SMOKE_TASK, widths=(0.5, 1))}
+    scales = {
+        "smoke": Config(task=SMOKE_TASK, widths=(0.5, 1)),
+        "night": Config(
+            task=Task(n=600, n_valid=10, n_test=10), widths=(1, 2, 5, 10, 25)
+        ),  # x60 takes more than twice as long as all
+    }
 
     @classmethod
     def run(cls, cfg: Config) -> Measured:
@@ -119,7 +124,12 @@ class Conditioning(Study):
     axes = ("share of the singular values below", "singular value")
     at = "shares"
     log_axes = "y"
-    scales = {"smoke": Config(task=SMOKE_TASK, widths=(0.5, 1))}
+    scales = {
+        "smoke": Config(task=SMOKE_TASK, widths=(0.5, 1)),
+        "night": Config(
+            task=Task(n=600, n_valid=10, n_test=10), widths=(1, 2, 5, 10, 25)
+        ),  # x60 takes more than twice as long as all
+    }
 
     @classmethod
     def run(cls, cfg: Config) -> Measured:

@@ -120,11 +120,17 @@ def default_jobs() -> int:
 @contextmanager
 def single_thread() -> Iterator[None]:
     """Use one thread for torch and BLAS inside the block."""
+    with single_torch_thread(), threadpool_limits(1):
+        yield
+
+
+@contextmanager
+def single_torch_thread() -> Iterator[None]:
+    """Use one thread for torch inside the block; asks no other library, which takes milliseconds."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with threadpool_limits(1):
-            yield
+        yield
     finally:
         torch.set_num_threads(before)
 

@@ -3,11 +3,15 @@
 import dataclasses
 import html
 import itertools
+from importlib import import_module
 from typing import Any, ClassVar
 
 import torch
 
+from firstlight._internal.errors import InvalidInput
 from firstlight._internal.memory_layout import as_stored
+from firstlight._internal.optional import optional_module
+from firstlight._internal.table import Row, rows_of
 
 DEEPEST = 4  # results inside results that a notebook unfolds
 MOST_ITEMS = 40
@@ -48,6 +52,33 @@ class Result:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values: tensors become nested lists."""
         return {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    def _rows(self) -> list[Row]:
+        """Rows of the table; a result with several gives the one that people want here."""
+        return rows_of(self)
+
+    def to_frame(self) -> Any:
+        """Return the numbers as a pandas data frame in long form; needs the extra ``plot``.
+
+        One row for each thing that was measured (a layer, a component, an image, a round) and one column for each
+        number; the draws of a null become their mean, lowest and highest. Rows are counted from 0.
+        """
+        if not (rows := self._rows()):
+            raise InvalidInput(
+                f"{type(self).__name__} is no single table. `to_dict()` gives all its numbers."
+            )
+        return optional_module("pandas", extra="plot", purpose="`to_frame`").DataFrame(rows)
+
+    def figure(self, what: str = "") -> Any:
+        """Return a figure as pages show it; notebooks draw it, :meth:`Figure.save` writes it.
+
+        Parameters
+        ----------
+        what : str, default ''
+            Which one, for results that have several; a name that there is not lists them.
+        """
+        # a measure never draws: who draws what is known one layer up, and looked up when it is asked for
+        return import_module("firstlight.questions.figures").figure_of(self, what)
 
     def __repr__(self) -> str:
         name = type(self).__name__

@@ -6,31 +6,39 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from firstlight.cli.options import AS_THEY_ARE, DataName, FolderOptions, Source
+from firstlight.cli.options import AS_THEY_ARE, TEXT, DataName, FolderOptions, OutputFormat, Source
 
 if TYPE_CHECKING:
     from firstlight.data.entries import DataSet
 
+COLUMNS = ("name", "shape", "classes", "comes from", "here?")
 app = App(name="data", help="List, fetch and describe data sets.")
 
 
 @app.command(name="list")
-def list_() -> None:
+def list_(*, form: OutputFormat = TEXT) -> None:
     """List data sets, where they come from and whether they are in the cache."""
     from rich.console import Console
     from rich.table import Table
 
+    from firstlight.cli.output import print_records
     from firstlight.data.cache import cache_folder
     from firstlight.data.catalogue import available, describe
     from firstlight.data.entries import DATASETS
 
-    table = Table("name", "shape", "classes", "comes from", "here?", box=None, pad_edge=False)
+    rows = []
     for name in available():
         entry, known = describe(name), DATASETS[name]
         shape = "x".join(map(str, entry.shape)) if entry.shape else "any"
         subset = getattr(known, "of", "")
         where = f"part of {subset.partition(':')[0]}" if subset else entry.where
-        table.add_row(name, shape, _class_count(name, entry), where, _presence(entry))
+        rows.append((name, shape, _class_count(name, entry), where, _presence(entry)))
+    if not form.is_text:
+        print_records([dict(zip(COLUMNS, row, strict=True)) for row in rows], form)
+        return
+    table = Table(*COLUMNS, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
     console = Console()
     console.print(table)
     console.print(
@@ -63,7 +71,12 @@ def get(name: str, *, source: Source = None) -> None:
 
 @app.command
 def info(
-    name: DataName, *, split: str = "train", source: Source = None, folder: FolderOptions = AS_THEY_ARE
+    name: DataName,
+    *,
+    split: str = "train",
+    source: Source = None,
+    folder: FolderOptions = AS_THEY_ARE,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Load a data set and print its counts, pixel statistics and licence note.
 
@@ -79,11 +92,21 @@ def info(
 
     from firstlight._internal.safe_text import visible
     from firstlight._internal.untrusted_files import guarded
+    from firstlight.cli.output import print_records
     from firstlight.data.catalogue import load
 
     with guarded(source, f"a copy of {name}") if source else nullcontext():
         data = load(name, split, source=source, **folder.options)
     std, mean = torch.std_mean(data.x.double(), dim=(0, 2, 3), correction=0)
+    if not form.is_text:
+        counts = [
+            {"class": label, "images": n} for label, n in zip(data.classes, data.counts.tolist(), strict=True)
+        ]
+        numbers = {"images": len(data), "shape": list(data.shape), "mean": mean.tolist(), "std": std.tolist()}
+        words = {"name": data.meta["name"], "split": split}
+        source_words = {"licence": str(data.meta["licence"]), "from": str(data.meta["where"])}
+        print_records(counts, form, document={**words, **numbers, **source_words, "classes": counts})
+        return
     facts = Table("", "", box=None, show_header=False, pad_edge=False)
     facts.add_row("name", Text(visible(f"{data.meta['name']} ({split})")))
     facts.add_row("images", f"{len(data)} of {'x'.join(map(str, data.shape))}")

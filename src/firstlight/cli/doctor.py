@@ -1,15 +1,15 @@
 """`firstlight doctor`: what is installed, and what is missing."""
 
-from firstlight.cli.options import AsJson
+from firstlight.cli.options import TEXT, OutputFormat
 
 
-def doctor(*, json: AsJson = False) -> None:
+def doctor(*, form: OutputFormat = TEXT) -> None:
     """Print versions, cores, memory, folders and what works on this machine."""
     import os
     import shutil
 
     from firstlight._internal.environment import environment, user_folder
-    from firstlight.cli.output import print_json, print_table
+    from firstlight.cli.output import print_records, print_table
 
     facts: dict[str, str] = {name: str(value) for name, value in environment().items()}
     facts["memory"] = _memory()
@@ -25,10 +25,10 @@ def doctor(*, json: AsJson = False) -> None:
         or "missing; give your own copy of cifar10 or mnist to `firstlight data get --from`"
     )
     facts["cached data"] = ", ".join(_cached()) or "none; `photos` needs no download"
-    if json:
-        print_json(facts)
-    else:
+    if form.is_text:
         print_table("firstlight doctor", ("what", "here"), list(facts.items()))
+    else:
+        print_records([{"what": what, "here": here} for what, here in facts.items()], form, document=facts)
 
 
 def _memory() -> str:

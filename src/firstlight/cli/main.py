@@ -31,6 +31,21 @@ for _name, _where, _help in (
     ("inspect", "questions.inspect", "Inspect a trained network of yours and write one page about it."),
     ("labels", "questions.labels", "Find labels that look wrong: a page to look through, and a CSV."),
     ("compare", "questions.compare", "Compare checkpoints of a training, or several models, on one page."),
+    (
+        "profile",
+        "questions.first_layer",
+        "Print how much of the first layer needs no labels, beside random filters.",
+    ),
+    (
+        "ansatz",
+        "questions.inspect.ansatz_command:ansatz",
+        "Print how far filters follow gradients, layer by layer, beside chance.",
+    ),
+    (
+        "ntk",
+        "questions.regime.command:ntk",
+        "Print how well the tangent kernel fits the labels, beside shuffled ones.",
+    ),
     ("train", "cli.train:train", "Train a network and write its weights; an interrupted training resumes."),
     ("networks", "cli.networks:app", "List, train and check the networks of the bank."),
     (
@@ -52,6 +67,9 @@ for _name, _where, _help in (
         f"firstlight.{_where if ':' in _where else f'{_where}.command:{_name}'}", name=_name, help=_help
     )
 
+app.register_install_completion_command(
+    help="Complete commands and options in your shell: bash, zsh or fish. Adds a line to its startup file."
+)
 
 KEPT = "Finished runs are kept; the same command resumes."
 WHAT_IS_KEPT = {

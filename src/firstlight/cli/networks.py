@@ -1,39 +1,42 @@
 """`firstlight networks`: the bank of trained networks."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-from firstlight.cli.options import Switch
+from firstlight.cli.options import TEXT, OutputFormat, Switch
+
+if TYPE_CHECKING:
+    from firstlight.networks.bank import Network
 
 app = App(name="networks", help="List, train and check the networks of the bank.")
 
 
 @app.command(name="list")
-def list_networks(*, json: Switch = False) -> None:
+def list_networks(*, form: OutputFormat = TEXT) -> None:
     """List the networks that are here, with accuracies and sizes, and those that can be trained.
 
-    Parameters
-    ----------
-    json
-        Print the cards as JSON.
+    With --json their cards.
     """
-    from firstlight.cli.output import print_json, print_table
+    from firstlight.cli.output import print_json, print_records, print_table
     from firstlight.networks.bank import load_network, network_names
     from firstlight.networks.definitions import KINDS
 
     networks = [load_network(name) for name in network_names()]
-    if json:
+    records = [_record(network) for network in networks]
+    if form.json:
         print_json([network.card for network in networks])
         return
-    rows = []
-    for network in networks:
-        last = network.card["accuracies"][str(network.moments[-1])]
-        size = sum(file["bytes"] for file in network.card["files"].values())
-        rows.append((
-            network.name, f"{last['train']:.1%}", f"{last['test']:.1%}", str(len(network.moments)),
-            f"{size / 1e6:.1f} MB", f"{network.card['cpu_hours']:.2f}",
-        ))  # fmt: skip
+    if form.csv:
+        print_records(records, form)
+        return
+    rows = [
+        (
+            record["name"], f"{record['training']:.1%}", f"{record['test']:.1%}", str(record["moments"]),
+            f"{record['bytes'] / 1e6:.1f} MB", f"{record['CPU hours']:.2f}",
+        )
+        for record in records
+    ]  # fmt: skip
     if rows:
         print_table(
             f"{len(rows)} networks", ("name", "training", "test", "moments", "size", "CPU hours"), rows
@@ -51,6 +54,18 @@ def list_networks(*, json: Switch = False) -> None:
             ("name", "data", "CPU hours"),
             missing,
         )
+
+
+def _record(network: "Network") -> dict[str, Any]:
+    last = network.card["accuracies"][str(network.moments[-1])]
+    return {
+        "name": network.name,
+        "training": last["train"],
+        "test": last["test"],
+        "moments": len(network.moments),
+        "bytes": sum(file["bytes"] for file in network.card["files"].values()),
+        "CPU hours": network.card["cpu_hours"],
+    }
 
 
 @app.command
@@ -79,7 +94,13 @@ def train(name: str, *, again: Switch = False) -> None:
 
 
 @app.command
-def check(name: str, *, steps: int = 30, whole: Annotated[bool, Parameter(negative="")] = False) -> None:
+def check(
+    name: str,
+    *,
+    steps: int = 30,
+    whole: Annotated[bool, Parameter(negative="")] = False,
+    form: OutputFormat = TEXT,
+) -> None:
     """Compare a network with what its card says; exit with 1 if anything lies outside its bound.
 
     Checks the files, the initial weights, the losses of the first steps of a new training, and the test accuracy.
@@ -93,9 +114,17 @@ def check(name: str, *, steps: int = 30, whole: Annotated[bool, Parameter(negati
     whole
         Train all of it again, which takes as long as the card says.
     """
+    from firstlight.cli.output import print_records
     from firstlight.networks.training import check_network
 
     result = check_network(name, steps=steps, whole=whole)
+    if not form.is_text:
+        row = {
+            "name": result.name, "steps": result.n_steps, "loss error": result.loss_error,
+            "test accuracy": result.accuracy, "recorded": result.recorded, "faults": list(result.faults),
+        }  # fmt: skip
+        print_records([row], form)
+        raise SystemExit(bool(result.faults))
     for fault in result.faults:
         print(fault)
     if result.faults:

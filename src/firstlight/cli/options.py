@@ -75,6 +75,29 @@ class FolderOptions:
 
 AS_THEY_ARE = FolderOptions()
 
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class OutputFormat:
+    """How to print what was measured.
+
+    Parameters
+    ----------
+    csv
+        Print comma-separated values instead of text, with a header.
+    """
+
+    json: AsJson = False
+    csv: Switch = False
+
+    @property
+    def is_text(self) -> bool:
+        """Whether people read it."""
+        return not (self.json or self.csv)
+
+
+TEXT = OutputFormat()
+
 MODEL_FLAGS = {
     "architecture": "--arch",
     "factory": "--import",

@@ -1,4 +1,4 @@
-"""Tables for people, JSON for programs."""
+"""Tables for people, JSON and CSV for programs."""
 
 import json
 import math
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from firstlight._internal.safe_text import visible
+from firstlight._internal.safe_text import csv_text, visible
 
 if TYPE_CHECKING:
+    from firstlight.cli.options import OutputFormat
     from firstlight.data.images import ImageData
 
 OutputFile = Annotated[Path, Parameter(name=["--output", "-o"])]
@@ -63,13 +64,13 @@ def _print_plain(title: str, columns: Sequence[str], rows: Sequence[Sequence[str
         print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def page_file(output: Path, *, flag: str = "--output") -> None:
+def page_file(output: Path) -> None:
     """Refuse a path at which no file can be written, before anything is computed."""
     from firstlight._internal.errors import InvalidInput
     from firstlight._internal.files import file_to_write
 
     if output.is_dir() or not output.absolute().parent.is_dir():
-        raise InvalidInput(f"{flag} must name a file in a folder that exists; got {output}.")
+        raise InvalidInput(f"--output must name a file in a folder that exists; got {output}.")
     file_to_write(output)
 
 
@@ -88,6 +89,38 @@ def announce_split(train: "ImageData", test: "ImageData") -> None:
 def print_json(value: Any) -> None:
     """Print JSON with stable order; numbers that are not known (NaN) become null, for JSON has no other word."""
     print(visible(json.dumps(_known(value), indent=1, ensure_ascii=False)))
+
+
+def print_records(
+    records: Sequence[Mapping[str, Any]], form: "OutputFormat", *, document: Mapping[str, Any] | None = None
+) -> None:
+    """Print rows for programs.
+
+    Parameters
+    ----------
+    records : sequence of mapping of str to object
+        The rows. CSV has a column for each name of the first; lists in a cell are written as JSON.
+    form : OutputFormat
+        JSON or CSV; of both, one is refused.
+    document : mapping of str to object, optional
+        What JSON prints in place of the rows, if there is more to say than fits a table.
+    """
+    from firstlight._internal.errors import InvalidInput
+
+    if form.json and form.csv:
+        raise InvalidInput("--json and --csv are two forms of one answer: give one of them.")
+    if form.json:
+        print_json([dict(row) for row in records] if document is None else dict(document))
+        return
+    names = list(records[0]) if records else []
+    columns = {name: [_cell(row[name]) for row in records] for name in names}
+    print(visible(csv_text(columns)), end="")
+
+
+def _cell(value: Any) -> Any:
+    """Return a value for a spreadsheet: nothing for NaN, JSON for a list."""
+    known = _known(value)
+    return json.dumps(known, ensure_ascii=False) if isinstance(known, list | dict) else known
 
 
 def _known(value: Any) -> Any:

@@ -2,17 +2,17 @@
 
 from cyclopts import App
 
-from firstlight.cli.options import AsJson
+from firstlight.cli.options import TEXT, OutputFormat
 
 app = App(name="runs", help="List, show and remove stored runs.")
 
 
 @app.command(name="list")
-def list_runs(*, json: AsJson = False) -> None:
+def list_runs(*, form: OutputFormat = TEXT) -> None:
     """List all stored runs, newest first; damaged ones are marked."""
     from firstlight._internal.environment import user_folder
     from firstlight._internal.store.index import listed_runs
-    from firstlight.cli.output import print_json, print_table
+    from firstlight.cli.output import print_records, print_table
 
     root = user_folder("FIRSTLIGHT_RUNS", leaf="runs")
     rows = [
@@ -22,8 +22,8 @@ def list_runs(*, json: AsJson = False) -> None:
         for run in listed_runs(root)
     ]
     columns = ("id", "what", "finished", "cpu s", "commit")
-    if json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    if not form.is_text:
+        print_records([dict(zip(columns, row, strict=True)) for row in rows], form)
     elif rows:
         print_table(f"{len(rows)} runs in {root}", columns, rows)
     else:

@@ -5,7 +5,16 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from firstlight.cli.options import AS_THEY_ARE, Cluster, DataName, Device, FolderOptions, Seed
+from firstlight.cli.options import (
+    AS_THEY_ARE,
+    TEXT,
+    Cluster,
+    DataName,
+    Device,
+    FolderOptions,
+    OutputFormat,
+    Seed,
+)
 
 FLAGS = {"name": "--arch"}
 
@@ -29,7 +38,8 @@ def train(
     cluster: Cluster = None,
     device: Device = "auto",
     output: Annotated[Path, Parameter(name=["--output", "-o"])] = Path("model.safetensors"),
-    save_initial: Path | None = None,
+    output_initial: Path | None = None,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Train a network and write its weights. After an interruption the same command resumes, to the same bits.
 
@@ -59,7 +69,7 @@ def train(
         Number of networks, with consecutive seeds, trained side by side.
     output
         File to write the weights to (safetensors). Of several networks each file name ends in its seed.
-    save_initial
+    output_initial
         File to write the weights before training to, for `firstlight inspect --initial`.
     """
     from firstlight._internal.devices import choose_device, computing_on
@@ -67,7 +77,7 @@ def train(
     from firstlight._internal.executor import on_cluster
     from firstlight._internal.files import file_to_write
     from firstlight._internal.store.runs import Store
-    from firstlight.cli.output import announce_split
+    from firstlight.cli.output import announce_split, print_records
     from firstlight.data.catalogue import load_splits
     from firstlight.maths.correlation import share_interval
     from firstlight.models.building import ModelSpec
@@ -81,7 +91,7 @@ def train(
     place = choose_device(device)  # refused before the images are loaded
     seeds = range(seed, seed + networks)
     outputs = [_numbered(output, one, networks) for one in seeds]
-    initials = [_numbered(save_initial, one, networks) for one in seeds] if save_initial else []
+    initials = [_numbered(output_initial, one, networks) for one in seeds] if output_initial else []
     for path in (*outputs, *initials):
         file_to_write(path)  # refused before the training, not after it
     images, unseen = load_splits(data, n=n, seed=seed, **folder.options)
@@ -96,6 +106,7 @@ def train(
             ensemble = [train_once(spec, images, recipe, store=Store())]
         else:
             ensemble = train_ensemble(spec, networks, images, recipe, store=Store())
+    records = []
     for trained, path in zip(ensemble, outputs, strict=True):
         save_weights(trained.weights, path, arch=arch, data=data)
         model = trained.into(spec(trained.seed))
@@ -104,12 +115,20 @@ def train(
                 share_interval(round(accuracy(model, part) * len(part)), len(part))
                 for part in (images, unseen)
             ]
+        records.append({
+            "weights": str(path), "seed": trained.seed, "loss": float(trained.history.loss[-1]),
+            "training accuracy": shares[0].value, "test accuracy": shares[1].value,
+        })  # fmt: skip
+        if not form.is_text:
+            continue
         print(
             f"Wrote {path}. Last loss {trained.history.loss[-1]:.3g}, training accuracy {shares[0].value:.1%}, "
             f"test accuracy {shares[1].percent(1)}."
         )
     for trained, path in zip(ensemble, initials, strict=False):
         save_weights(trained.initial, path, arch=arch, data=data)
+    if not form.is_text:
+        print_records(records, form)
 
 
 def _numbered(path: Path, seed: int, networks: int) -> Path:

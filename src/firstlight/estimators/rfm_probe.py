@@ -83,7 +83,7 @@ class RFMProbe(_RFMClassifier):
     bias_variance = 0.0
     refit = True
     image_shape = None
-    precision = "double"
+    precision = "single"
     verbose = False
 
     @no_type_check  # scikit-learn: nothing is checked before `fit`

@@ -63,7 +63,7 @@ def load_machine(folder: Path) -> KernelClassifier:
     except InvalidInput as error:
         reason = str(error).rstrip(".")
         raise InvalidInput(
-            f"{folder} must be a folder that `firstlight rfm --save` wrote; it could not be read ({reason})."
+            f"{folder} must be a folder that `firstlight rfm --output-machine` wrote; it could not be read ({reason})."
         ) from error
 
 

@@ -31,6 +31,7 @@ from firstlight.kernels.global_pooling import exact_pooled_gradients, pooled_gra
 from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, check_gradients
 from firstlight.kernels.prepared_images import ROWS, FirstImages, KernelPlan, SecondImages, SinglePairs
+from firstlight.kernels.rows import row_agop, takes_rows
 
 MEMORY = 64 << 20  # bytes of gradients that are held at a time, per thread
 GROUP = 128  # centres of one matrix product: with 32 the product runs at half the speed
@@ -85,10 +86,13 @@ def kernel_agop(
             f"got the shape {tuple(alpha.shape)}."
         )
     on_tensors = uses_tensors(engine, kernel) or _reaches_out(kernel)
-    if isinstance(kernel, PatchKernel):
-        dtype = torch.float64  # differences of close patches are all that matters here
     if len(centres) * len(points) * plan.positions < FEW_TERMS:
         dtype = torch.float64  # with so few terms nothing averages the rounding of one small angle
+    if takes_rows(plan) and not on_tensors:
+        total = row_agop(plan, centres, alpha, points, dtype, n_jobs, show)
+        return _averaged(total, plan, len(points))
+    if isinstance(kernel, PatchKernel):
+        dtype = torch.float64  # differences of close patches are all that matters here
     task = _Task(plan, centres, points, alpha, dtype, on_tensors)
     total = torch.zeros(plan.dimension, plan.dimension, dtype=torch.float64)
     starts = range(0, len(points), task.width)
@@ -105,11 +109,15 @@ def kernel_agop(
                 total += part
                 bar.update(completed=min(done * task.width, len(points)))
                 report_fraction(done / len(starts))
+    return _averaged(total, plan, len(points))
+
+
+def _averaged(total: Tensor, plan: KernelPlan, n_points: int) -> Tensor:
     # gradients are by y[p] = M^½ x[p]; ∇_x = M^½ ∇_y, so the outer products are multiplied from both sides
     if plan.root is not None:
         total = plan.root @ total @ plan.root
     # patches hold the root of the kernel's factor: two gradients bring the whole factor back
-    return (total + total.T) * (0.5 * kernel.patch_scale(plan.shape[0]) / len(points))
+    return (total + total.T) * (0.5 * plan.kernel.patch_scale(plan.shape[0]) / n_points)
 
 
 @dataclass(frozen=True)

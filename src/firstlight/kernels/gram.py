@@ -38,6 +38,7 @@ from firstlight.kernels.prepared_images import (
     SinglePairs,
     Workspace,
 )
+from firstlight.kernels.rows import row_gram, takes_rows
 
 BAND = 16 * LANES  # images whose patches are held while all others pass by
 AGAIN = 8 * LANES  # pairs that are prepared together when done again
@@ -121,6 +122,10 @@ def kernel_gram(
     # memory from torch, which is aligned: products with the matrix do not depend on where it happens to lie
     target = torch.empty(shape, dtype=torch.float64).numpy() if out is None else out
     on_tensors = uses_tensors(engine, kernel)
+    if takes_rows(plan) and not on_tensors:
+        # seconds where a cluster would take longer to receive the rows
+        row_gram(plan, x, z, dtype, target, n_jobs, show)
+        return torch.from_numpy(target)
     cores = cluster_cores()
     if cores is not None and not on_tensors and shape[0] * shape[1] >= FEW_PAIRS:
         compute = partial(part_values, x=x, z=z, kernel=kernel, metric=metric, dtype=dtype)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
+from firstlight._internal.table import Row, rows_along
 from firstlight.maths.patch_moments import image_blocks, patch_moments
 from firstlight.maths.patches import PatchGeometry
 
@@ -44,6 +45,9 @@ class PCA(Result):
     n_samples: int
     n_vectors: int
     centred: bool
+
+    def _rows(self) -> list[Row]:
+        return rows_along(self, "m")
 
     @property
     def dimension(self) -> int:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,14 @@ class Page:
     facts: dict[str, str] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
     reloads: bool = False
+
+    def _repr_html_(self) -> str:
+        # in a frame of its own: neither its style nor its script may reach the notebook around it
+        content = escape(render(self))
+        return (
+            '<iframe sandbox="allow-scripts allow-downloads" style="width:100%;height:80vh;border:0" '
+            f'srcdoc="{content}"></iframe>'
+        )
 
     def panels(self) -> Iterator[Panel]:
         """All figures of the page with their words, in order."""

@@ -6,6 +6,8 @@ from torch import nn
 
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
+from firstlight.cli.model_options import ModelOptions
+from firstlight.cli.options import OutputFormat
 from firstlight.data import load
 from firstlight.measures.feature_ansatz.ansatz import INITIAL
 from firstlight.pages.page import render
@@ -130,9 +132,14 @@ def test_the_command_prints_json_and_ends_with_one(tmp_path, monkeypatch, capsys
     )  # of untrained weights for 8 classes, nothing is said
     model.get_parameter("0.weight").data[1] = 0
     save_file(model.state_dict(), "weights.safetensors")
-    arguments = {"arch": "small", "option": ["width=0.2"], "data": "photos", "n": 8, "fast": True}
+    arguments = {
+        "model": ModelOptions(arch="small", option=["width=0.2"]),
+        "data": "photos",
+        "n": 8,
+        "fast": True,
+    }
     try:
-        command("weights.safetensors", **arguments, json=True, fail_on=[condition])
+        command("weights.safetensors", **arguments, form=OutputFormat(json=True), fail_on=[condition])
         ended = None
     except SystemExit as exit:
         ended = exit.code

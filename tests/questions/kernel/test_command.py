@@ -8,6 +8,7 @@ import torch
 
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.memory_layout import ALIGNMENT
+from firstlight.cli.options import OutputFormat
 from firstlight.data.synthetic import bars_in_noise
 from firstlight.estimators import ConvRFMClassifier, DeepConvRFMClassifier, load_machine, save_machine
 from firstlight.questions.kernel.command import predict, rfm
@@ -15,13 +16,13 @@ from firstlight.questions.kernel.command import predict, rfm
 
 def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys):
     page, machine = tmp_path / "rfm.html", tmp_path / "machine"
-    rfm(n=40, n_test=16, depth=1, rounds=1, agop_images=8, network=False, save=machine, output=page)
+    rfm(n=40, n_test=16, depth=1, rounds=1, agop_images=8, network=False, output_machine=machine, output=page)
     said = capsys.readouterr()
     assert "Accuracy on " in said.out
     for labels in ("true", "shuffled"):
         assert f"{labels} labels, round 0: validation error" in said.err
     assert "shuffled" in page.read_text()
-    predict(machine, n=16, json=True)
+    predict(machine, n=16, form=OutputFormat(json=True))
     answer = json.loads(capsys.readouterr().out)
     assert len(answer["predictions"]) == 16
     assert sorted(p.name for p in machine.iterdir()) == ["machine.json", "machine.safetensors"]
@@ -76,7 +77,7 @@ def test_a_machine_that_cannot_be_saved_does_not_cost_the_page(tmp_path, monkeyp
     (tmp_path / "file").touch()
     page, options = tmp_path / "rfm.html", {"depth": 1, "rounds": 1, "agop_images": 8, "network": False}
     with pytest.raises(StoreProblem, match="Cannot write"):
-        rfm(n=40, n_test=16, save=tmp_path / "file" / "machine", output=page, **options)
+        rfm(n=40, n_test=16, output_machine=tmp_path / "file" / "machine", output=page, **options)
     assert "shuffled" in page.read_text()
 
 

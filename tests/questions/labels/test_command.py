@@ -65,11 +65,10 @@ def test_a_table_of_files_and_labels_is_checked_too(folder, tmp_path, monkeypatc
     table = tmp_path / "annotated.csv"
     rows = [f"data/{kind}/{i}.png,{kind}" for kind in ("above", "below") for i in range(40)]
     table.write_text("file,label\n" + "\n".join(rows) + "\n")
-    code, _, err = run(
-        monkeypatch, capsys, table, "--output", tmp_path / "p.html", "--csv", tmp_path / "t.csv", "--static"
-    )
+    code, out, err = run(monkeypatch, capsys, table, "--output", tmp_path / "p.html", "--csv", "--static")
     assert code == 0, err
-    with (tmp_path / "t.csv").open() as file:
+    assert out == (tmp_path / "p.csv").read_text()  # printed as it is written
+    with (tmp_path / "p.csv").open() as file:
         first = list(csv.DictReader(file))[:3]
     assert {row["file"] for row in first} == {f"data/{kind}/{i}.png" for kind, i in SWAPPED}
     assert all(rows[int(row["index"])].startswith(row["file"]) for row in first)
@@ -148,7 +147,8 @@ def test_a_file_with_two_labels_is_refused(folder, tmp_path, monkeypatch, capsys
         (["photos", "--arch", "lenet", "--import", "a:b"], "give one of them"),
         (["photos", "--import", "lenet"], "as module:function; got 'lenet'"),
         (["photos", "--n", "40", "--arch", ""], "Unknown model ''"),
-        (["photos", "--csv", "no/such/x.csv"], "--csv must name a file"),
+        (["photos", "--output", "no/such/x.html"], "--output must name a file"),
+        (["photos", "--output", "labels.csv"], "--output names the page"),
         (["photos", "--n", "40", "--top", "0"], "--top"),
         (["no_such_set"], "no_such_set"),
     ],

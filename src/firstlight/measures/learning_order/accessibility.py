@@ -24,6 +24,7 @@ from firstlight._internal.autograd.model_state import evaluating
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.safe_text import write_csv
+from firstlight._internal.table import Row
 
 
 def class_scores(outputs: Any, n_rows: int) -> Float[Tensor, "b k"]:
@@ -166,6 +167,13 @@ class AccessibilityHistory(Result):
             raise InvalidInput(
                 "a history needs at least one network and one epoch. Call `record` each epoch."
             )
+
+    def _rows(self) -> list[Row]:
+        return [
+            {"network": i, "epoch": j, "accuracy": value}
+            for i, row in enumerate(self.accuracy.tolist())
+            for j, value in enumerate(row)
+        ]
 
     @property
     def correct(self) -> Bool[Tensor, "nets epochs n"]:

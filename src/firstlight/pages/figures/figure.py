@@ -3,9 +3,11 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from firstlight._internal.result import Result
+from firstlight._internal.table import Row
 
 MOST_NAMES = 12  # that are legible on an axis
 
@@ -106,6 +108,25 @@ class Figure(Result):
     def __post_init__(self) -> None:
         lengths = {len(column) for column in self.table.values()}
         assert len(lengths) <= 1, f"columns of different length: {lengths}"
+
+    def _rows(self) -> list[Row]:
+        """Rows of the table behind it."""
+        return [dict(zip(self.table, row, strict=True)) for row in zip(*self.table.values(), strict=True)]
+
+    def to_matplotlib(self, ax: Any = None) -> Any:
+        """Draw it with matplotlib, from the extra ``plot``, on given axes or on new ones, and return them.
+
+        Of a figure that runs through time the last moment.
+        """
+        from firstlight.pages.figures.matplotlib_axes import draw_on_axes
+
+        return draw_on_axes(self, ax)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as ``.svg``, or with the extra ``plot`` as ``.pdf`` or ``.png``, and return the file."""
+        from firstlight.pages.figures.matplotlib_axes import write_figure
+
+        return write_figure(self, path)
 
     def at(self, frame: Frame) -> dict[str, Any]:
         """Return the plot as it is at a moment."""

@@ -12,17 +12,18 @@ from firstlight.cli.keep_run import measure_and_keep
 from firstlight.cli.options import (
     AS_THEY_ARE,
     MODEL_FLAGS,
-    AsJson,
+    TEXT,
     DataName,
     Device,
     FolderOptions,
     Numbers,
+    OutputFormat,
     Page,
     Seed,
     Static,
     Switch,
 )
-from firstlight.cli.output import page_file, print_json, wrote
+from firstlight.cli.output import page_file, print_records, wrote
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,7 +56,7 @@ def compare(
     folder: FolderOptions = AS_THEY_ARE,
     output: Page = Path("compare.html"),
     static: Static = False,
-    json: AsJson = False,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Compare checkpoints of a training, or several models, on one page.
 
@@ -139,7 +140,7 @@ def compare(
             lambda: compared(models, scaled, initial=before, **settings),
             data=scaled.fingerprint,
         )
-    _tell(comparison, output, static=static, json=json)
+    _tell(comparison, output, static=static, form=form)
 
 
 def checkpoint_files(given: tuple[str, ...]) -> dict[str, str]:
@@ -200,7 +201,7 @@ def _one_each(architectures: list[str] | None, n: int) -> list[str | None]:
     return [*architectures] if len(architectures) == n else [*architectures] * n
 
 
-def _tell(comparison: "Comparison", output: Path, *, static: bool, json: bool) -> None:
+def _tell(comparison: "Comparison", output: Path, *, static: bool, form: OutputFormat) -> None:
     """Write the page, and print what was left out and where the page is, or the numbers."""
     from firstlight._internal.safe_text import visible
     from firstlight.pages.page import write_page
@@ -209,15 +210,18 @@ def _tell(comparison: "Comparison", output: Path, *, static: bool, json: bool) -
     for name, reason in comparison.left_out.items():
         print(visible(f"firstlight: left out {name}: {reason}"), file=sys.stderr)
     page = write_page(comparison_page(comparison), output, static=static)
-    if not json:
+    if form.is_text:
         wrote(page)
         return
-    print_json(
-        {
+    models = [model.numbers() for model in comparison.models]
+    print_records(
+        [{name: value for name, value in model.items() if name != "layers"} for model in models],
+        form,
+        document={
             "initial": comparison.reference,
-            "models": [model.numbers() for model in comparison.models],
+            "models": models,
             "problem": comparison.problem,
             "left_out": comparison.left_out,
             "without_counterpart": comparison.without_counterpart,
-        }
+        },
     )

@@ -16,6 +16,7 @@ from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.errors import FirstlightError, InvalidInput
 from firstlight._internal.progress import progress
 from firstlight._internal.result import Result
+from firstlight._internal.table import Row, cells
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import null_spread, pearson
@@ -206,6 +207,15 @@ class Comparison(Result):
     image_shape: tuple[int, ...]
     left_out: dict[str, str]
     seconds: float
+
+    def _rows(self) -> list[Row]:
+        rows = (
+            {"model": model.name, "layer": layer.name, **cells(layer)}
+            for model in self.models
+            for layer in model.layers
+        )
+        said = {"name", "change_name"}
+        return [{name: value for name, value in row.items() if name not in said} for row in rows]
 
     @property
     def problem(self) -> str:

@@ -140,7 +140,7 @@ def _profile(comparison: Comparison) -> Section:
         answer=answer,
         panels=(
             Panel(
-                figure=_profile_figure(comparison),
+                figure=profile_figure(comparison),
                 shows="Amplitude of the first layer's filters along the patch components, from coarse to fine, each "
                 "profile scaled to a maximum of 1. Dashed: random filters.",
                 formulas=("energy", "components"),
@@ -155,7 +155,8 @@ def _profile(comparison: Comparison) -> Section:
     )
 
 
-def _profile_figure(comparison: Comparison) -> Figure:
+def profile_figure(comparison: Comparison) -> Figure:
+    """Energy profiles of the models whose first layers see patches of one size."""
     first = comparison.models[0].profile
     assert first is not None
     alike = [
@@ -191,7 +192,12 @@ def _sections(comparison: Comparison) -> list[Section]:
 
 
 def _ansatz(comparison: Comparison) -> Section:
-    first, last = comparison.models[0], comparison.models[-1]
+    measured = [model for model in comparison.models if math.isfinite(model.mean("ansatz"))]
+    if not measured:
+        return Section(
+            title=ANSATZ, answer="Not measured: no model has a hidden layer that passes gradients on."
+        )
+    first, last = measured[0], measured[-1]
     values = [f"{model.mean('ansatz'):.2f} (null {model.mean('ansatz_null'):.2f})" for model in (first, last)]
     answer = (
         f"Filters and gradients correlate at {values[0]} in {first.name} and {values[1]} in {last.name}, on average "
@@ -199,9 +205,7 @@ def _ansatz(comparison: Comparison) -> Section:
     )
     panels = [
         Panel(
-            figure=_with_null(
-                comparison, "ansatz", title="Filters against gradients, mean over hidden layers"
-            ),
+            figure=ansatz_figure(comparison),
             shows="Correlation of the directions that filters respond to with those that change the outputs. Dashed: "
             "the same gradients, rotated at random; only the distance between the two was learned.",
             formulas=("ansatz",),
@@ -228,8 +232,30 @@ def _ansatz(comparison: Comparison) -> Section:
     return Section(title=ANSATZ, answer=answer, panels=tuple(panels))
 
 
-def _dead(comparison: Comparison) -> Section:
+def ansatz_figure(comparison: Comparison) -> Figure:
+    """Correlation of filters and gradients of every model, mean over hidden layers, with its null."""
+    return _with_null(comparison, "ansatz", title="Filters against gradients, mean over hidden layers")
+
+
+def dead_figure(comparison: Comparison) -> Figure:
+    """Share of dead filters of every model."""
     worst = max(comparison.models, key=lambda model: model.n_dead)
+    first = [len(m.layers[0].dead) / m.layers[0].n_filters for m in comparison.models]
+    figure = curves(
+        [
+            Curve(name="all layers", values=_row([_dead_share(m) for m in comparison.models])),
+            Curve(name="first layer", values=_row(first), role="other"),
+        ],
+        title="Dead filters",
+        alt=f"Share of dead filters in {len(comparison.models)} models, at most {worst.n_dead} filters",
+        x="model",
+        y="share of the filters",
+        height=300,
+    ).with_names(_names(comparison))
+    return figure.with_columns({"dead filters": [model.n_dead for model in comparison.models]})
+
+
+def _dead(comparison: Comparison) -> Section:
     layers = [
         (comparison.models.index(model), model, layer)
         for model in comparison.models
@@ -247,27 +273,12 @@ def _dead(comparison: Comparison) -> Section:
         f"Dead filters: {counts}. In {model.name}, layer {layer.name} has {len(layer.dead)} of {layer.n_filters}: "
         f"{numbers}. {_advice(comparison)}"
     )
-    figure = curves(
-        [
-            Curve(name="all layers", values=_row([_dead_share(m) for m in comparison.models])),
-            Curve(
-                name="first layer",
-                values=_row([len(m.layers[0].dead) / m.layers[0].n_filters for m in comparison.models]),
-                role="other",
-            ),
-        ],
-        title="Dead filters",
-        alt=f"Share of dead filters in {len(comparison.models)} models, at most {worst.n_dead} filters",
-        x="model",
-        y="share of the filters",
-        height=300,
-    ).with_names(_names(comparison))
     return Section(
         title=DEAD,
         answer=answer,
         panels=(
             Panel(
-                figure=figure.with_columns({"dead filters": [model.n_dead for model in comparison.models]}),
+                figure=dead_figure(comparison),
                 shows="Filters that respond to none of the images. A trained filter should not be here, so the null "
                 "is 0.",
             ),
@@ -289,6 +300,22 @@ def _dead_share(model: ComparedModel) -> float:
     return model.n_dead / max(1, sum(layer.n_filters for layer in model.layers))
 
 
+def movement_figure(comparison: Comparison) -> Figure:
+    """Mean distance of every model from the reference, with that of unrelated weights."""
+    values = ([m.mean("movement") for m in comparison.models], [_unrelated(m) for m in comparison.models])
+    return curves(
+        [
+            Curve(name="mean over layers", values=_row(values[0])),
+            Curve(name="unrelated weights of the same size", values=_row(values[1]), role="null"),
+        ],
+        title=f"Distance from {comparison.reference}",
+        alt=f"Mean relative distance of the layers of {len(comparison.models)} models, with that of unrelated weights",
+        x="model",
+        y="distance / initial size",
+        height=300,
+    ).with_names(_names(comparison))
+
+
 def _movement(comparison: Comparison) -> Section:
     last = next((m for m in reversed(comparison.models) if math.isfinite(m.mean("movement"))), None)
     if last is None or all(
@@ -303,24 +330,12 @@ def _movement(comparison: Comparison) -> Section:
         f"From {comparison.reference} to {last.name}, layer {most.name} moved most, by {most.distance:.2f} times its "
         f"initial size, and layer {least.name} least ({least.distance:.2f})."
     )
-    unrelated = [_unrelated(model) for model in comparison.models]
-    figure = curves(
-        [
-            Curve(name="mean over layers", values=_row([m.mean("movement") for m in comparison.models])),
-            Curve(name="unrelated weights of the same size", values=_row(unrelated), role="null"),
-        ],
-        title=f"Distance from {comparison.reference}",
-        alt=f"Mean relative distance of the layers of {len(comparison.models)} models, with that of unrelated weights",
-        x="model",
-        y="distance / initial size",
-        height=300,
-    ).with_names(_names(comparison))
     return Section(
         title=MOVED,
         answer=answer,
         panels=(
             Panel(
-                figure=figure,
+                figure=movement_figure(comparison),
                 shows="Distance of the weights in units of their initial size. Weights at the dashed line keep no "
                 "trace of where they began.",
                 formulas=("movement",),
@@ -339,32 +354,38 @@ def _unrelated(model: ComparedModel) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
+def regime_figure(comparison: Comparison) -> Figure:
+    """Score from lazy to feature learning of every model that has one, with random steps."""
+    known = [model.regime for model in comparison.models]
+    scores, nulls = (
+        [math.nan if one is None else getattr(one, name) for one in known] for name in ("score", "null")
+    )
+    return curves(
+        [
+            Curve(name="score", values=_row(scores)),
+            Curve(name="random steps of the same length", values=_row(nulls), role="null"),
+        ],
+        title="Lazy or learning?",
+        alt=f"Score from 0, lazy, to 1, feature learning, of {sum(one is not None for one in known)} models, with "
+        "random steps",
+        x="model",
+        y="0 lazy, 1 feature learning",
+        height=300,
+    ).with_names(_names(comparison))
+
+
 def _regime(comparison: Comparison) -> Section:
     known = [(model, model.regime) for model in comparison.models if model.regime is not None]
     if not known:
         reasons = dict.fromkeys(model.no_regime.rstrip(".") for model in comparison.models[-1:])
         return Section(title=LAZY, answer=f"Not known: {'; '.join(reasons)}.")
     last, regime = known[-1]
-    by_model = {model.name: result for model, result in known}
-    scores = [by_model[m.name].score if m.name in by_model else math.nan for m in comparison.models]
-    nulls = [by_model[m.name].null if m.name in by_model else math.nan for m in comparison.models]
-    figure = curves(
-        [
-            Curve(name="score", values=_row(scores)),
-            Curve(name="random steps of the same length", values=_row(nulls), role="null"),
-        ],
-        title="Lazy or learning?",
-        alt=f"Score from 0, lazy, to 1, feature learning, of {len(known)} models, with random steps",
-        x="model",
-        y="0 lazy, 1 feature learning",
-        height=300,
-    ).with_names(_names(comparison))
     return Section(
         title=LAZY,
         answer=f"{last.name}: {regime.sentence()}",
         panels=(
             Panel(
-                figure=figure,
+                figure=regime_figure(comparison),
                 shows=f"How far each model left the linearisation at {comparison.reference}: mean of the rotation of "
                 "the tangent kernel and of the change of outputs that is not linear in the weights. Dashed: random "
                 "steps of the same length.",

@@ -1,12 +1,24 @@
 """`firstlight identity`: copy or memorise, by depth."""
 
 import dataclasses
+import math
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from firstlight.cli.keep_run import measure_and_keep
-from firstlight.cli.options import Cluster, Device, Page, Seed, Static, Switch, positive_numbers
-from firstlight.cli.output import page_file, print_table, wrote
+from firstlight.cli.options import (
+    TEXT,
+    Cluster,
+    Device,
+    OutputFormat,
+    Page,
+    Seed,
+    Static,
+    Switch,
+    positive_numbers,
+)
+from firstlight.cli.output import page_file, print_records, print_table, wrote
 
 if TYPE_CHECKING:
     from firstlight.questions.copy_or_memorise.task import IdentityRun
@@ -37,6 +49,7 @@ def identity(
     device: Device = "auto",
     output: Page = Path("identity.html"),
     static: Static = False,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Train networks of several depths to copy an image, and show what they do to other images.
 
@@ -100,7 +113,7 @@ def identity(
 
     def listen(so_far: IdentityTour) -> None:
         write_page(identity_page(so_far), output, static=static)
-        print(f"{output}: {len(so_far.runs)} of {so_far.planned} networks")
+        print(f"{output}: {len(so_far.runs)} of {so_far.planned} networks", file=sys.stderr)
 
     with on_cluster(cluster) as workers, computing_on(place):
         tour = measure_and_keep(
@@ -110,21 +123,39 @@ def identity(
                 task, depths=layers, seeds=seeds, store=Store(), listen=listen, n_jobs=workers
             ),
         )
-        columns = ("network", "behaviour", "to input", "to training image", "training")
-        print_table(task.words, columns, [_row(run) for run in tour.runs])
+        flip = None
         if bisect:
             flip = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
-            _print_flip(flip, seed)
+    records = [_record(run) for run in tour.runs]
+    if not form.is_text:
+        flips = None if flip is None else [list(bracket) if bracket else None for bracket in flip.brackets]
+        print_records(records, form, document={"networks": records, "turning_points": flips})
+        return
+    columns = ("network", "behaviour", "to input", "to training image", "training")
+    print_table(task.words, columns, [_row(record) for record in records])
+    if flip is not None:
+        _print_flip(flip, seed)
     wrote(output)
 
 
-def _row(run: "IdentityRun") -> tuple[str, ...]:
-    name = f"{run.task['depth']} layers, seed {run.task['seed']}"
+def _record(run: "IdentityRun") -> dict[str, Any]:
+    known = {"depth": run.task["depth"], "seed": run.task["seed"]}
     if run.findings is None:
-        return name, "diverged", "", "", run.problem
+        nothing = {"to input": math.nan, "to training image": math.nan, "steps": None}
+        return {**known, "behaviour": "diverged", **nothing, "problem": run.problem}
     means = run.findings.scores["unseen"].means
-    similarities = (f"{means['identity']:.2f}", f"{means['constant']:.2f}")
-    return name, run.findings.behaviour, *similarities, f"{run.findings.steps} steps"
+    return {
+        **known, "behaviour": run.findings.behaviour, "to input": means["identity"],
+        "to training image": means["constant"], "steps": run.findings.steps, "problem": "",
+    }  # fmt: skip
+
+
+def _row(record: dict[str, Any]) -> tuple[str, ...]:
+    name = f"{record['depth']} layers, seed {record['seed']}"
+    if record["problem"]:
+        return name, record["behaviour"], "", "", record["problem"]
+    similarities = (f"{record['to input']:.2f}", f"{record['to training image']:.2f}")
+    return name, record["behaviour"], *similarities, f"{record['steps']} steps"
 
 
 def _print_flip(flip: "Flip", seed: int) -> None:

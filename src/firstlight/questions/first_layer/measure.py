@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
+from firstlight._internal.table import Row, rows_along
 from firstlight.data.images import ImageData
 from firstlight.maths.patches import mean_patches
 from firstlight.measures import first_layer
@@ -60,6 +61,10 @@ class ProfileExplanation(Result):
     label_share: float
     null_share: float
     residual: Float[Tensor, " m"]
+
+    def _rows(self) -> list[Row]:
+        pairs = zip(self.profile._rows(), rows_along(self, "m"), strict=True)
+        return [measured | explained for measured, explained in pairs]
 
 
 @dataclass(frozen=True)

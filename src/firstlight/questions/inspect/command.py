@@ -1,30 +1,29 @@
 """`firstlight inspect`: one page about a trained network."""
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from firstlight.cli.keep_run import fingerprint_of, measure_and_keep
+from firstlight.cli.model_options import NO_OPTIONS, ModelOptions, subject_of
 from firstlight.cli.options import (
     AS_THEY_ARE,
     MODEL_FLAGS,
+    TEXT,
     DataName,
     Device,
     FolderOptions,
-    Numbers,
+    OutputFormat,
     Page,
     Seed,
     Static,
     Switch,
 )
-from firstlight.cli.output import page_file, print_json, wrote
+from firstlight.cli.output import page_file, print_records, wrote
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from firstlight.questions.inspect.accuracy import Outcome
     from firstlight.questions.inspect.measure import Inspection
 
@@ -36,27 +35,16 @@ def inspect(
     checkpoint: str | None = None,
     *,
     data: DataName,
-    arch: str | None = None,
-    factory: Annotated[str | None, Parameter(name="--import")] = None,
-    entry: str | None = None,
-    call: str | None = None,
-    initial: Path | None = None,
-    split: str | None = None,
+    model: ModelOptions = NO_OPTIONS,
     n: int | None = None,
     fast: Switch = False,
-    classes: int | None = None,
-    option: Annotated[list[str] | None, Parameter(negative="")] = None,
-    mean: Numbers = None,
-    std: Numbers = None,
-    bgr: Switch = False,
-    model_output: str | None = None,
     exact: Switch = False,
     device: Device = "auto",
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
     output: Page = Path("inspect.html"),
     static: Static = False,
-    json: Switch = False,
+    form: OutputFormat = TEXT,
     fail_on: Annotated[list[str] | None, Parameter(negative="")] = None,
 ) -> None:
     """Inspect a trained network and write one page about it.
@@ -68,87 +56,48 @@ def inspect(
         the network too; it is read, never run. Leave it out if the code behind --import loads the weights itself, or to
         take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME. Or networks:NAME, a network of the bank
         with its initial weights, and networks:NAME@STEP, the same at one of its kept moments.
-    arch
-        Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
-        installed.
-    factory
-        Code of yours that builds the model, as module:function; the function is called without arguments.
-    entry
-        Entry of the checkpoint to read if it holds the weights more than once, such as ema.
-    call
-        Code of yours that calls the model, as module:function, if its input is no tensor of images; the function is
-        given the model and a batch of images.
-    initial
-        Weights of the same model before training, to see how far training moved them and whether it was lazy. By
-        default the model is compared with a fresh initialisation.
-    split
-        Images to use: train or test. By default test, or all images if there are no splits.
     n
         Number of images for gradients; by default 512, or 32 if they are large. Dead filters and the accuracy always
         take 1,000.
     fast
         Use fewer images and accept wider error bars.
-    classes
-        Number of outputs; by default as many as the checkpoint has.
-    option
-        Option of the architecture, as name=value; may be repeated.
-    mean
-        Mean to subtract from pixels between 0 and 1: one number, or one per channel.
-    std
-        Number to divide pixels by after the mean is subtracted: one, or one per channel.
-    bgr
-        Reverse the order of the channels, for models that read blue, green, red.
-    model_output
-        Part of the output to use if the model returns a tuple (its index) or a dictionary (its key).
     exact
         Sum over all outputs instead of estimating the sum, however many there are; slow with a thousand.
-    json
-        Print the findings as JSON.
     fail_on
         Condition on a finding, such as 'dead>0' or 'accuracy<0.9'; if it holds, a line says why and the exit code
         is 1. May be repeated. Findings: dead, silent, duplicate, unmeasured, layers, parameters, accuracy, chance,
         above_null, movement, regime.
     """
     from firstlight._internal.devices import choose_device, computing_on
-    from firstlight.cli.options import index_or_key, named_values
-    from firstlight.data.catalogue import load
-    from firstlight.models.loading import load_model
-    from firstlight.networks.bank import is_in_bank, network_at
     from firstlight.questions.inspect.measure import inspect as inspected
 
     page_file(output)
     _demand_conditions(fail_on or [])
     place = choose_device(device)
-    images = load(data, split, seed=seed, at_most=max(MOST_IMAGES, n or 0), **folder.options)
-    load_from = partial(
-        load_model, architecture=arch, factory=factory, classes=classes, shape=images.shape,
-        options=named_values(option), entry=entry, call=call,
-    )  # fmt: skip
-    if is_in_bank(checkpoint):
-        network, model = network_at(str(checkpoint))
-        start: nn.Module | None = network.initial if initial is None else load_from(initial)
-        if mean is None and std is None:
-            mean, std = network.scaling["mean"], network.scaling["std"]
-    else:
-        model, start = load_from(checkpoint), None if initial is None else load_from(initial)
-    model.to(place)
-    before = None if start is None else start.to(place)
-    scaled = images.scaled(mean=mean, std=std, bgr=bgr)
+    subject = subject_of(
+        checkpoint, data, model, at_most=max(MOST_IMAGES, n or 0), seed=seed, folder=folder, device=place
+    )
     settings: dict[str, Any] = {
-        "n_images": n, "fast": fast, "output_part": index_or_key(model_output), "seed": seed,
-        "output_sum": "exact" if exact else "estimated", "name": arch or factory or checkpoint,
+        "n_images": n, "fast": fast, "output_part": model.output_part, "seed": seed,
+        "output_sum": "exact" if exact else "estimated", "name": subject.name,
     }  # fmt: skip
-    given = {"data": data, "checkpoint": checkpoint, "initial": None if initial is None else str(initial)}
+    given = {
+        "data": data,
+        "checkpoint": checkpoint,
+        "initial": None if model.initial is None else str(model.initial),
+    }
 
     with computing_on(place):
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},
-            lambda: inspected(model, scaled, initial=before, listen=_tell, **settings),
-            data=f"{scaled.fingerprint} {fingerprint_of(filter(None, (model, before)))}",
+            lambda: inspected(
+                subject.model, subject.images, initial=subject.initial, listen=_tell, **settings
+            ),
+            data=f"{subject.images.fingerprint} {fingerprint_of(filter(None, subject[:2]))}",
         )
-    _write(inspection, output, static=static, quiet=json)
-    _check(inspection, json=json, conditions=fail_on or [])
+    _write(inspection, output, static=static, quiet=not form.is_text)
+    _check(inspection, form=form, conditions=fail_on or [])
 
 
 def _demand_conditions(conditions: list[str]) -> None:
@@ -176,20 +125,14 @@ def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool)
         wrote(page)
 
 
-def _check(inspection: "Inspection", *, json: bool, conditions: list[str]) -> None:
+def _check(inspection: "Inspection", *, form: OutputFormat, conditions: list[str]) -> None:
     """Print findings for machines, and end with 1 if a condition holds."""
     from firstlight.questions.inspect.findings import failures, finding_numbers
 
-    if json:
-        numbers = finding_numbers(inspection)
-        print_json(
-            {
-                "model": inspection.name,
-                **numbers,
-                "problem": inspection.outcome.problem,
-                "layers_not_measured": inspection.unmeasured,
-            }
-        )
+    if not form.is_text:
+        row = {"model": inspection.name, **finding_numbers(inspection)}
+        more = {"problem": inspection.outcome.problem, "layers_not_measured": inspection.unmeasured}
+        print_records([row], form, document={**row, **more})
     lines = failures(inspection, conditions)
     for line in lines:
         print(f"firstlight: {line}", file=sys.stderr)

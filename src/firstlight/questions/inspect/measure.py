@@ -16,9 +16,10 @@ from firstlight._internal.autograd.model_state import evaluating, in_full_precis
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
+from firstlight._internal.table import Row, cells
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, Ansatz, ansatz_from
+from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED, Ansatz, ansatz_from
 from firstlight.measures.feature_ansatz.filter_activity import FilterFaults, filter_activity, filter_faults
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
@@ -135,6 +136,21 @@ class Inspection(Result):
             f"Inspection({self.name!r}, {self.n_parameters:,} parameters, {self.n_layers} layers{skipped}; "
             f"{self.n_images} images of {shape}{right})"
         )
+
+    def _rows(self) -> list[Row]:
+        """One row for each layer: what it is, filters against gradients, faults, movement."""
+        rows: dict[str, Row] = {layer.name: cells(layer) for layer in self.layers}
+        for row in self.ansatz.pair(TRAINED):
+            rows[row.layer] |= cells(row)
+        for fault in self.faults:
+            rows[fault.name] |= cells(fault)
+        for change in self.changes:
+            rows[change.name] |= cells(change, "change_")
+        said = {"layer", "name", "pair", "change_name"}  # the name once, and all are the trained pair
+        return [
+            {"layer": layer, **{name: value for name, value in row.items() if name not in said}}
+            for layer, row in rows.items()
+        ]
 
     @property
     def accuracy(self) -> float:

@@ -197,7 +197,7 @@ def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
                 + dead_words,
             ),
             Panel(
-                figure=_profile_figure(profile),
+                figure=profile_figure(profile),
                 shows="Amplitude of the filters along the principal components of the patches, from coarse to fine.",
                 published="Trained first layers agree on a band: neither the very coarse nor the very fine.",
                 formulas=("energy", "components"),
@@ -211,7 +211,8 @@ def _listed(numbers: list[int]) -> str:
     return ", ".join(map(str, numbers[:MOST_LISTED])) + (", ..." if len(numbers) > MOST_LISTED else "")
 
 
-def _profile_figure(profile: Profile) -> Figure:
+def profile_figure(profile: Profile) -> Figure:
+    """Amplitude along the components, with random filters and the root of the variances."""
     top = float(profile.amplitude.max())
     root = profile.root_variance / profile.root_variance.max() * top
     figure = curves(

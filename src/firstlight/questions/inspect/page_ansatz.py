@@ -157,7 +157,7 @@ def _correlation(ansatz: Ansatz) -> Section:
         answer=" ".join([ansatz_sentence(ansatz), *readings]),
         panels=(
             Panel(
-                figure=_correlation_figure(ansatz),
+                figure=correlation_figure(ansatz),
                 shows="For every layer the correlation of two matrices over its patches: which directions its filters "
                 "respond to, and which directions change the model's outputs. The grey bars are the null of the mark "
                 "beside them: the same gradients, rotated at random. Only what rises above them was learned. The "
@@ -167,7 +167,7 @@ def _correlation(ansatz: Ansatz) -> Section:
                 formulas=("ansatz",),
             ),
             Panel(
-                figure=_isotropy_figure(ansatz),
+                figure=isotropy_figure(ansatz),
                 shows="Why the correlation is high even before training: both matrices hold the filters themselves, so "
                 "they agree by algebra as far as the gradients have no preferred direction (1 on this axis).",
                 published="Not shown in the papers.",
@@ -210,7 +210,8 @@ def _interval(rows: tuple[AnsatzRow, ...]) -> list[Tensor]:
     return intervals
 
 
-def _correlation_figure(ansatz: Ansatz) -> Figure:
+def correlation_figure(ansatz: Ansatz) -> Figure:
+    """Correlation of filters and gradients by layer, each network before its own null."""
     rows = ansatz.pair(
         TRAINED, hidden=True
     )  # the output layer is at 1 by definition and would squash the rest
@@ -247,7 +248,8 @@ def _correlation_figure(ansatz: Ansatz) -> Figure:
     )
 
 
-def _isotropy_figure(ansatz: Ansatz) -> Figure:
+def isotropy_figure(ansatz: Ansatz) -> Figure:
+    """How far the gradients have no preferred direction, by layer."""
     rows = ansatz.pair(TRAINED, hidden=True)
     series = [Dots.of("trained", [torch.tensor([row.isotropy]) for row in rows])]
     before = ansatz.pair(INITIAL, hidden=True)

@@ -8,16 +8,17 @@ from cyclopts import App
 from firstlight.cli.keep_run import measure_and_keep
 from firstlight.cli.options import (
     AS_THEY_ARE,
-    AsJson,
+    TEXT,
     Cluster,
     DataName,
     Device,
     FolderOptions,
+    OutputFormat,
     Page,
     Seed,
     Static,
 )
-from firstlight.cli.output import announce_split, page_file, wrote
+from firstlight.cli.output import announce_split, page_file, print_records, wrote
 
 if TYPE_CHECKING:
     from firstlight.kernels.rfm import Round
@@ -43,9 +44,10 @@ def rfm(
     folder: FolderOptions = AS_THEY_ARE,
     cluster: Cluster = None,
     device: Device = "auto",
-    save: Path | None = None,
     output: Page = Path("rfm.html"),
+    output_machine: Path | None = None,
     static: Static = False,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Learn which patches matter, with shuffled labels as control, and write one page about it.
 
@@ -73,7 +75,7 @@ def rfm(
         Device to compute on: auto (cuda if there is one, then mps, else cpu), cpu, cuda or mps. The compiled kernels
         are for the CPU; on cuda tensor operations compute cntk and nngp. On mps, which has no float64, only the
         network of --network is trained.
-    save
+    output_machine
         New folder to save the fitted machine in, for `firstlight rfm predict`.
     """
     from firstlight._internal.devices import choose_device, computing_on
@@ -90,8 +92,8 @@ def rfm(
     page_file(output)
     _demand_enough(n)
     place = choose_device(device)
-    if save is not None and save.exists():
-        raise InvalidInput(f"`save` must not exist yet; {save} does.")
+    if output_machine is not None and output_machine.exists():
+        raise InvalidInput(f"`output_machine` must not exist yet; {output_machine} does.")
     train, test = load_splits(data, n=n, n_test=n_test, seed=seed, **folder.options)
     _demand_enough(len(train))
     announce_split(train, test)
@@ -113,14 +115,23 @@ def rfm(
             lambda: learn_kernel(train, test, photos, machine=machine, with_network=network, listen=listen),
             data=f"{train.fingerprint} {test.fingerprint}",
         )
+    page = write_page(rfm_page(learned), output, static=static)  # first: a machine too large must not cost it
+    folder_of_machine = None if output_machine is None else save_machine(machine, output_machine)
+    if not form.is_text:
+        row = {
+            "test images": learned.n_test, "accuracy": learned.test, "plain kernel": learned.plain_test,
+            "round": learned.best, "cosine with shuffled labels": learned.cosine,
+        }  # fmt: skip
+        print_records([row], form)
+        return
     print(
         f"Accuracy on {learned.n_test} test images {learned.share(learned.test)} (round {learned.best}); plain kernel "
         f"{learned.share(learned.plain_test)}. "
         f"Metric with shuffled labels: cosine {learned.cosine:.2f}."
     )
-    wrote(write_page(rfm_page(learned), output, static=static))  # first: a machine too large must not cost it
-    if save is not None:
-        print(f"Saved the machine in {save_machine(machine, save)}.")
+    wrote(page)
+    if folder_of_machine is not None:
+        print(f"Saved the machine in {folder_of_machine}.")
 
 
 def _demand_enough(n: int | None) -> None:
@@ -143,21 +154,20 @@ def predict(
     seed: Seed = 0,
     folder: FolderOptions = AS_THEY_ARE,
     device: Device = "auto",
-    json: AsJson = False,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Predict with a saved machine, and print its accuracy.
 
     Parameters
     ----------
     model
-        Folder that `firstlight rfm --save` wrote.
+        Folder that `firstlight rfm --output-machine` wrote.
     split
         Images to use: train or test. By default test, or all images if there are no splits.
     n
         Number of images; by default all.
     """
     from firstlight._internal.devices import choose_device, computing_on
-    from firstlight.cli.output import print_json
     from firstlight.data.catalogue import load
     from firstlight.estimators.saving import load_machine
     from firstlight.maths.correlation import share_interval
@@ -168,8 +178,9 @@ def predict(
     with computing_on(place):
         predictions = machine.predict(images.x)
     accuracy = share_interval(int((predictions == images.y.numpy()).sum()), len(images))
-    if json:
-        print_json({"accuracy": accuracy.value, "predictions": predictions.tolist()})
+    if not form.is_text:
+        rows = [{"image": index, "prediction": one} for index, one in enumerate(predictions.tolist())]
+        print_records(rows, form, document={"accuracy": accuracy.value, "predictions": predictions.tolist()})
     else:
         part = images.meta["split"]
         print(f"{accuracy.percent(1)} of {len(images)} images of {data} ({part}) are classified correctly.")

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight._internal.result import Result
+from firstlight._internal.table import Row, cells
 from firstlight.data.images import ImageData
 from firstlight.data.interventions.labels import shuffled_labels
 from firstlight.estimators.convrfm import ConvRFMClassifier
@@ -104,6 +105,9 @@ class LearnedKernel(Result):
     first_layer: ThreeTheories | None
     seconds: float
     n_test: int = 0
+
+    def _rows(self) -> list[Row]:
+        return [cells(one) for one in self.rounds]
 
     def share(self, accuracy: float) -> str:
         """A test accuracy in words, with its 95 % range where the number of images is known."""

@@ -4,9 +4,10 @@ import torch
 
 from firstlight.maths.correlation import pearson
 from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Page, Panel, Section
-from firstlight.questions.kernel.measure import LearnedKernel
+from firstlight.questions.kernel.measure import LearnedKernel, ThreeTheories
 
 HELPS, PATTERNS = "Does learning features help a kernel?", "Which patterns does the kernel look for?"
 
@@ -57,25 +58,30 @@ def _labels(learned: LearnedKernel) -> str:
     )
 
 
-def _rounds(learned: LearnedKernel) -> Section:
+def rounds_figure(learned: LearnedKernel) -> Figure:
+    """Validation error and accuracy by round."""
     errors = torch.tensor([[r.error for r in learned.rounds]], dtype=torch.float64)
     right = torch.tensor([[r.accuracy for r in learned.rounds]], dtype=torch.float64)
+    return curves(
+        [
+            Curve(name="validation squared error", values=errors),
+            Curve(name="validation accuracy", values=right, role="other"),
+        ],
+        title="Error and accuracy by round",
+        alt="Validation squared error and accuracy against the round",
+        x="round (0 is the plain kernel)",
+        y="squared error, share correct",
+        at=range(len(learned.rounds)),
+    )
+
+
+def _rounds(learned: LearnedKernel) -> Section:
     return Section(
         title=HELPS,
         answer=_gained(learned),
         panels=(
             Panel(
-                figure=curves(
-                    [
-                        Curve(name="validation squared error", values=errors),
-                        Curve(name="validation accuracy", values=right, role="other"),
-                    ],
-                    title="Error and accuracy by round",
-                    alt="Validation squared error and accuracy against the round",
-                    x="round (0 is the plain kernel)",
-                    y="squared error, share correct",
-                    at=range(len(learned.rounds)),
-                ),
+                figure=rounds_figure(learned),
                 shows="Every round solves a ridge regression and replaces M by the gradient outer product.",
                 published="Gains of 0 to 4 points, chosen on the test set.",
                 formulas=("kernel",),
@@ -85,20 +91,24 @@ def _rounds(learned: LearnedKernel) -> Section:
     )
 
 
+def vectors_figure(learned: LearnedKernel) -> Figure:
+    """Leading eigenvectors of the metric, with true and with shuffled labels."""
+    return picture_grid(
+        torch.cat([learned.vectors, learned.shuffled_vectors]),
+        title="Leading eigenvectors of M: true labels above, shuffled below",
+        alt="Two rows of small patterns, the eigenvectors with true and with shuffled labels",
+        columns=len(learned.vectors),
+    )
+
+
 def _vectors(learned: LearnedKernel) -> Section:
-    both = torch.cat([learned.vectors, learned.shuffled_vectors])
     shares = ", ".join(f"{v:.0%}" for v in learned.values.tolist())
     return Section(
         title=PATTERNS,
         answer=_labels(learned),
         panels=(
             Panel(
-                figure=picture_grid(
-                    both,
-                    title="Leading eigenvectors of M: true labels above, shuffled below",
-                    alt="Two rows of small patterns, the eigenvectors with true and with shuffled labels",
-                    columns=len(learned.vectors),
-                ),
+                figure=vectors_figure(learned),
                 shows=f"Shares of the trace, true labels: {shares}.",
                 published="Leading eigenvectors look like edge detectors.",
                 formulas=("eigenvectors",),
@@ -147,6 +157,21 @@ def _maps(learned: LearnedKernel) -> Section:
     )
 
 
+def theories_figure(three: ThreeTheories) -> Figure:
+    """Amplitudes along the components of the patches: kernel, network and theory."""
+    return curves(
+        [
+            Curve(name="learned kernel", values=three.kernel[None], role="other"),
+            Curve(name="trained network", values=three.network[None]),
+            Curve(name="linear network, no labels", values=three.theory[None], role="theory"),
+        ],
+        title="Amplitude along the components of the patches",
+        alt="Three curves of amplitude against patch component, from coarse to fine",
+        x="patch component, by decreasing variance",
+        y="amplitude, largest = 1",
+    )
+
+
 def _first_layer(learned: LearnedKernel) -> tuple[Section, ...]:
     if learned.first_layer is None:
         return ()
@@ -158,17 +183,7 @@ def _first_layer(learned: LearnedKernel) -> tuple[Section, ...]:
             answer=f"Correlation of the energy profiles: {words}.",
             panels=(
                 Panel(
-                    figure=curves(
-                        [
-                            Curve(name="learned kernel", values=three.kernel[None], role="other"),
-                            Curve(name="trained network", values=three.network[None]),
-                            Curve(name="linear network, no labels", values=three.theory[None], role="theory"),
-                        ],
-                        title="Amplitude along the components of the patches",
-                        alt="Three curves of amplitude against patch component, from coarse to fine",
-                        x="patch component, by decreasing variance",
-                        y="amplitude, largest = 1",
-                    ),
+                    figure=theories_figure(three),
                     shows="The metric of the kernel, the first layer of a network, and the closed form of the linear "
                     "network.",
                     published="The papers give three accounts, each alone; nobody set them side by side.",

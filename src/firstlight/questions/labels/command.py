@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from firstlight._internal.safe_text import visible
-from firstlight.cli.options import AS_THEY_ARE, Cluster, Device, FolderOptions, Page, Seed, Static
-from firstlight.cli.output import page_file, seconds_of, wrote
+from firstlight.cli.options import (
+    AS_THEY_ARE,
+    TEXT,
+    Cluster,
+    Device,
+    FolderOptions,
+    OutputFormat,
+    Seed,
+    Static,
+)
+from firstlight.cli.output import page_file, print_records, seconds_of, wrote
 
 if TYPE_CHECKING:
     from firstlight.data.images import ImageData
@@ -27,7 +36,6 @@ def labels(
     record: Path | None = None,
     pred_probs: Path | None = None,
     apply: Path | None = None,
-    to: Path | None = None,
     budget: str | None = None,
     split: str = "train",
     n: int | None = None,
@@ -36,9 +44,9 @@ def labels(
     folder: FolderOptions = AS_THEY_ARE,
     cluster: Cluster = None,
     device: Device = "auto",
-    output: Page = Path("labels.html"),
-    csv: Annotated[Path | None, Parameter(name="--csv")] = None,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
     static: Static = False,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Find labels that look wrong, and write a page to look through and a CSV.
 
@@ -64,9 +72,7 @@ def labels(
         data, a column for each class; no network is trained.
     apply
         Decisions that were exported from the page: writes a corrected copy of the folder or of the CSV, and checks
-        nothing.
-    to
-        New folder or CSV for --apply; by default beside the data, with -corrected behind its name.
+        nothing. The copy is --output, by default beside the data with -corrected behind its name.
     budget
         Time limit of the training, such as 90s, 10m or 1h; there are fewer epochs if it is short.
     split
@@ -75,8 +81,8 @@ def labels(
         Number of images to check, drawn evenly over the classes; by default all.
     top
         Largest number of images on the page.
-    csv
-        File to write the table to; by default beside the page.
+    output
+        File to write the page to, by default labels.html; the table is written beside it, as a CSV.
     """
     from firstlight._internal.devices import choose_device
     from firstlight._internal.errors import InvalidInput
@@ -87,16 +93,15 @@ def labels(
     from firstlight.questions.labels.record import check_record
 
     if apply is not None:
-        _apply(data, apply, to)
+        _apply(data, apply, output)
         return
-    if to is not None:
-        raise InvalidInput("--to names the copy that --apply writes; give --apply too.")
-    table = csv or output.with_suffix(".csv")
-    page_file(output)
+    page = output or Path("labels.html")
+    if page.suffix == ".csv":
+        raise InvalidInput(f"--output names the page; the table is written beside it as a CSV. Got {page}.")
+    page_file(page)
+    table = page.with_suffix(".csv")
+    page_file(table)
     place = choose_device(device)
-    page_file(table, flag="--csv")
-    if table == output:
-        raise InvalidInput(f"--csv must differ from --output; got {output} for both.")
     if arch is not None and factory is not None:
         raise InvalidInput("--arch and --import both name the network to train: give one of them.")
     if factory is not None and ":" not in factory:
@@ -119,8 +124,14 @@ def labels(
             check = check_labels(images, model, budget=seconds, top=top, seed=seed, device=place)
     for sentence in labels_sentences(check):
         print(visible(sentence), file=sys.stderr)
-    print(f"Wrote {visible(str(check.write_csv(table)))}.")
-    wrote(write_labels_page(check, output, static=static))
+    check.write_csv(table)
+    write_labels_page(check, page, static=static)
+    if form.is_text:
+        print(f"Wrote {visible(str(table))}.")
+        wrote(page)
+        return
+    columns = check.columns()
+    print_records([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], form)
 
 
 def _apply(data: str, decisions: Path, to: Path | None) -> None:

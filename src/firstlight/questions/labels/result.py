@@ -13,6 +13,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.safe_text import write_csv
 from firstlight._internal.shapes import Labels
+from firstlight._internal.table import Row, rows_along
 from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData, ShownImages, shown_images
@@ -162,8 +163,16 @@ class LabelCheck(Result):
         pairs = Counter(zip(self.labels[wrong].tolist(), self.likely[wrong].tolist(), strict=True))
         return [(self.classes[a], self.classes[b], count) for (a, b), count in pairs.most_common(most)]
 
-    def write_csv(self, path: str | Path) -> Path:
-        """Write one row per image, the most suspicious first; only the header if the networks did not learn.
+    def _rows(self) -> list[Row]:
+        """One row per image, in the order given, with the names of its classes."""
+        rows = rows_along(self, "n")
+        for i, row in enumerate(rows):
+            row |= {"label": self.classes[int(self.labels[i])], "likely": self.likely_name(i)}
+            del row["labels"], row["classes"]
+        return rows
+
+    def columns(self) -> dict[str, Sequence[Any]]:
+        """Columns with one row per image, the most suspicious first; none if the networks did not learn.
 
         The column `index` is the image's number in the data set that it was chosen from.
         """
@@ -176,7 +185,11 @@ class LabelCheck(Result):
         columns["likely_label"] = [self.likely_name(i) for i in order]
         columns["suspicion"] = [round(float(self.suspicion[i]), 6) for i in order]
         columns["reason"] = [self.reason(i) for i in order]
-        return write_csv(Path(path), columns)
+        return columns
+
+    def write_csv(self, path: str | Path) -> Path:
+        """Write :meth:`columns` to a file."""
+        return write_csv(Path(path), self.columns())
 
 
 def labelled_images(data: ImagesLike) -> ImageData:

@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
+from firstlight._internal.table import Row, rows_along
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData, ShownImages, shown_images
 from firstlight.maths.correlation import ranks
@@ -61,6 +62,9 @@ class OrderReport(Result):
     suspicion: Float[Tensor, " n"]
     suspects: ShownImages
     correlations: dict[str, OrderCorrelation]
+
+    def _rows(self) -> list[Row]:
+        return rows_along(self, "n")
 
     @property
     def best_predictor(self) -> str:

@@ -65,18 +65,14 @@ def _first_and_last(report: OrderReport) -> Section:
         f"{float(report.scores.mean()):.0%}.",
         panels=(
             Panel(
-                figure=_pictures(
-                    report.earliest, "Learned first", "images that all networks learned at once"
-                ),
+                figure=earliest_figure(report),
                 shows="By accessibility, the easiest first.",
                 published="Images that the leading principal components classify are learned first.",
                 measured=f"{_counted(report.earliest)}; classified correctly in {early:.0%} of all epochs.",
                 formulas=("accessibility",),
             ),
             Panel(
-                figure=_pictures(
-                    report.latest, "Learned last", "images that the networks learned late or never"
-                ),
+                figure=latest_figure(report),
                 shows="The hardest first.",
                 published="Images whose class hangs on components of small variance come last.",
                 measured=f"{_counted(report.latest)}; classified correctly in {late:.0%} of all epochs.",
@@ -133,11 +129,6 @@ def _predictors(report: OrderReport) -> Section:
         return Section(
             title="What predicts the order without training?", answer="No score varies on these images."
         )
-    names = list(report.correlations)
-    rows = list(report.correlations.values())
-    table = torch.tensor(
-        [[r.pointwise.value, r.rank, r.binned, r.chance.spread] for r in rows], dtype=torch.float64
-    )
     best = report.correlations[report.best_predictor]
     return Section(
         title="What predicts the order without training?",
@@ -145,13 +136,7 @@ def _predictors(report: OrderReport) -> Section:
         f"{best.pointwise.value:.2f}, image by image (chance: ±{2 * best.chance.spread:.2f}).",
         panels=(
             Panel(
-                figure=heatmap(
-                    table,
-                    rows=names,
-                    columns=("image by image", "ranks", "in 20 bins", "chance (sd)"),
-                    title="Cheap scores against the learning order",
-                    alt="Correlation of each cheap score with the learning order, with what chance gives",
-                ),
+                figure=predictors_figure(report),
                 shows="Correlation with accessibility. Bins flatter: they average away what a score misses. "
                 "Contrast knows nothing of the classes and serves as control.",
                 published="Accessibility against critical component: -0.93 after smoothing; against "
@@ -163,6 +148,18 @@ def _predictors(report: OrderReport) -> Section:
     )
 
 
+def predictors_figure(report: OrderReport) -> Figure:
+    """Correlation of every score that needs no training with the order, beside chance."""
+    rows = [[r.pointwise.value, r.rank, r.binned, r.chance.spread] for r in report.correlations.values()]
+    return heatmap(
+        torch.tensor(rows, dtype=torch.float64),
+        rows=list(report.correlations),
+        columns=("image by image", "ranks", "in 20 bins", "chance (sd)"),
+        title="Cheap scores against the learning order",
+        alt="Correlation of each cheap score with the learning order, with what chance gives",
+    )
+
+
 def _doubtful(report: OrderReport) -> Section:
     return Section(
         title="Which labels look wrong?",
@@ -170,7 +167,7 @@ def _doubtful(report: OrderReport) -> Section:
         "Look at them: some are merely hard.",
         panels=(
             Panel(
-                figure=_pictures(report.suspects, "Doubtful labels", "images whose label may be wrong"),
+                figure=suspects_figure(report),
                 shows="The most suspicious first.",
                 published="Not in the papers: a use of what they found.",
                 measured=f"Labelled {', '.join(report.suspects.labels[:12])}"
@@ -181,13 +178,28 @@ def _doubtful(report: OrderReport) -> Section:
     )
 
 
+def earliest_figure(report: OrderReport) -> Figure:
+    """Images learned first, the easiest first."""
+    return _pictures(report.earliest, "Learned first", "images that all networks learned at once")
+
+
+def latest_figure(report: OrderReport) -> Figure:
+    """Images learned last, the hardest first."""
+    return _pictures(report.latest, "Learned last", "images that the networks learned late or never")
+
+
+def suspects_figure(report: OrderReport) -> Figure:
+    """Images whose labels look wrong, the most suspicious first."""
+    return _pictures(report.suspects, "Doubtful labels", "images whose label may be wrong")
+
+
 def _pictures(shown: ShownImages, title: str, what: str) -> Figure:
     return picture_grid(
         shown.images,
         title=title,
         alt=f"{len(shown.images)} {what}",
         signed=False,
-        columns=12,
+        columns=min(12, len(shown.images)),
         zoom=_zoom(shown),
     ).with_columns(_names(shown))
 

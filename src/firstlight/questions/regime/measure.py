@@ -14,6 +14,7 @@ from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
+from firstlight._internal.table import Row, cells
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import Interval
@@ -118,6 +119,11 @@ class RegimeResult(Result):
     n_outputs: int
     n_fit: int
     n_test: int
+
+    def _rows(self) -> list[Row]:
+        steps = {"training": self.training}
+        steps |= {f"random {i + 1}": step for i, step in enumerate(self.random_steps)}
+        return [{"step": name, "score": step.score, **cells(step)} for name, step in steps.items()]
 
     @property
     def score(self) -> float:

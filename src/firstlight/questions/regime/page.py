@@ -37,7 +37,7 @@ def regime_sections(result: RegimeResult) -> tuple[Section, ...]:
     if math.isfinite(result.linear_accuracy):
         panels.append(
             Panel(
-                figure=_accuracy_figure(result),
+                figure=accuracy_figure(result),
                 shows="Share of held-out images that the network, its first-order expansion moved the same way, and "
                 "the best linear model around the same initial weights classify correctly. The last is solved exactly, "
                 "so that no part of the gap is slow optimisation.",
@@ -64,7 +64,8 @@ def _share(value: float, result: RegimeResult) -> str:
     return share_interval(round(value * result.n_test), result.n_test).percent()
 
 
-def _accuracy_figure(result: RegimeResult) -> Figure:
+def accuracy_figure(result: RegimeResult) -> Figure:
+    """Accuracy of the network and of its linearisations, with their intervals."""
     names = ["largest class", "linear, moved alike", "linear, solved", "network"]
     values = [result.chance, result.expansion_accuracy, result.linear_accuracy, result.accuracy]
     ranges = [share_interval(round(value * result.n_test), result.n_test) for value in values]

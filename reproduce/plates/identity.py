@@ -1,0 +1,634 @@
+"""Plates of "Identity Crisis": what networks of each kind, trained on one digit, make of other images.
+
+Digits have 14 x 14 pixels where depth matters, since deep networks become constant there within seconds, and 28 x 28
+where the paper's point is about sizes or shallow networks. Every row of pictures shares the grey scale of the training
+image; the last row is an untrained network.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from firstlight.measures.copy_or_memorise import image_outputs, layer_images
+from firstlight.measures.copy_or_memorise.layer_chain import stage_outputs, upper_outputs, weight_changes
+from firstlight.measures.copy_or_memorise.layer_images import resized, top_singular_image
+from firstlight.pages.figures import Curve, Figure, curves, heatmap
+from firstlight.questions.copy_or_memorise.task import IdentityTask
+from reproduce.plates.grids import in_range_of, picture_rows, stretched
+from reproduce.plates.registry import Ledger, Line, Panels, line_plate, numbers, pictures, studied
+from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, Network, trained
+from reproduce.studies.identity.images import TEN_EPOCHS
+from reproduce.studies.identity.layers import TWO_LAYERS
+
+PAPER = "IdentityCrisis"
+DEPTHS = (1, 3, 5, 7, 10, 14, 20)
+FCN_DEPTHS = (1, 2, 4, 6, 10)
+INPUTS = (
+    "the first row is the input: the training image, then unseen digits, a blend, clothes, patterns and noise"
+)
+DEEP = replace(DESK, depth=20)
+FIVE_28 = replace(DESK_28, depth=5, steps=1500)
+NARROW = replace(DESK, depth=5, width=8, initialiser="xavier_normal", steps=800, stop_below=1e-4)
+
+Tasks = Mapping[str, IdentityTask]
+
+
+def networks(tasks: Tasks) -> dict[str, Network]:
+    """Trained networks by name, each from the store if another plate or study trained it."""
+    return dict(zip(tasks, trained(list(tasks.values()), label="Networks of a plate"), strict=True))
+
+
+def by_depth(base: IdentityTask, depths: Sequence[int]) -> Tasks:
+    """One task for each depth."""
+    return {f"{depth} layer{'s' if depth > 1 else ''}": replace(base, depth=depth) for depth in depths}
+
+
+def hidden(base: IdentityTask, layers: Sequence[int]) -> Tasks:
+    """Fully connected tasks by the number of hidden layers, as the paper counts."""
+    return {f"{n} hidden": replace(base, depth=n + 1) for n in layers}
+
+
+def answers(tasks: Tasks, *, title: str) -> Figure:
+    """Inputs, what each network makes of them, and what the last of them did before training."""
+    done = networks(tasks)
+    last = list(done.values())[-1]
+    images = last.task.images
+    shown, training = images.shown, images.training[:1]
+    rows = {"input": shown} | {name: image_outputs(net.model, shown) for name, net in done.items()}
+    rows["untrained"] = image_outputs(last.task.build(), shown)
+    return picture_rows({name: in_range_of(row, training) for name, row in rows.items()}, title=title)
+
+
+def similarity_maps(tasks: Tasks, what: str = "", *, y: str = "depth") -> Panels:
+    """Both similarities, or both errors (`what` is "mse_"), by network and by angle to the training image."""
+    done = networks(tasks)
+    panels = {}
+    for reference in ("identity", "constant"):
+        table = torch.stack([getattr(net.after.response, what + reference) for net in done.values()])
+        rhos = next(iter(done.values())).after.response.rhos.tolist()
+        word = "Squared error to" if what else "Cosine with"
+        title = f"{word} the {reference}"
+        panels[title] = heatmap(
+            table,
+            rows=list(done),
+            columns=[f"{rho:.1f}" for rho in rhos],
+            title=title,
+            alt=f"{title}, by {y} and angle to the training image",
+            x="cosine of test and training image",
+            y=y,
+            symmetric=not what,
+        )
+    return panels
+
+
+def layers_of(network: Network, image: Tensor, *, title: str) -> Figure:
+    """Three pictures of every layer: what its channels share, its channel most like the input, and channel 0."""
+    seen = layer_images(network.model, image)
+    start = layer_images(network.task.build(), image)
+    rows = {
+        "shared": seen.singular,
+        "most alike": seen.best,
+        "channel 0": seen.first,
+        "shared, untrained": start.singular,
+    }
+    drawn = {name: stretched(torch.cat([image.double(), row])[:, None]) for name, row in rows.items()}
+    return picture_rows(drawn, title=title)
+
+
+def shared_images(model: torch.nn.Module, image: Tensor) -> Tensor:
+    """The top singular image of every layer, after the input, stretched."""
+    stages = [top_singular_image(output[0]) for output in stage_outputs(model, image[None])]
+    return stretched(torch.stack([image[0].double(), *stages])[:, None])
+
+
+# ---------------------------------------------------------------- what networks answer
+
+
+@pictures(PAPER, "Figure 1", f"Three architectures trained on 2000 digits for ten epochs; {INPUTS}.")
+def many_digits() -> Panels:
+    base = replace(TEN_EPOCHS, seed=0)
+    tasks = {
+        "CNN, 5 layers": replace(base, depth=5),
+        "FCN, 4 layers": replace(base, family="fcn", width=None, depth=4),
+        "linear FCN": replace(base, family="linear_fcn", width=None, depth=4),
+    }
+    return {"Answers after training on many digits": answers(tasks, title="Answers of three architectures")}
+
+
+@pictures(PAPER, "Figure 2", f"Fully connected networks trained on one digit, by hidden layers; {INPUTS}.")
+def fcn_answers() -> Panels:
+    return {
+        "Answers of fully connected networks": answers(
+            hidden(DESK_FCN, (0, 1, 3, 5)), title="Fully connected"
+        )
+    }
+
+
+@pictures(PAPER, "Figure 3", f"Convolutional networks trained on one digit, by depth; {INPUTS}.")
+def cnn_answers() -> Panels:
+    return {
+        "14 x 14 pixels, 32 channels": answers(
+            by_depth(DESK, DEPTHS), title="Convolutional networks by depth"
+        ),
+        "28 x 28 pixels, 16 channels": answers(
+            by_depth(replace(DESK_28, steps=1500), (1, 3, 5)), title="Shallow ones at full size"
+        ),
+    }
+
+
+@pictures(
+    PAPER,
+    "Figure 4",
+    "Left to right: test images closer to the training image. Top to bottom: deeper networks.",
+)
+def cnn_maps() -> Panels:
+    return similarity_maps(by_depth(DESK, DEPTHS))
+
+
+studied(
+    PAPER,
+    "Figure 5",
+    "identity/probes",
+    "How badly digits are classified from each layer: a random deep network forgets them, a trained one "
+    "keeps them. The "
+    "grey line is guessing.",
+)
+
+
+def _sizes(base: IdentityTask, sides: Sequence[int], n: int) -> Panels:
+    (network,) = networks({"network": base}).values()
+    images = network.task.images
+    probes = torch.cat([images.unseen[:n], images.patterns[:2]])
+    panels = {}
+    for side in sides:
+        inputs = resized(probes, side)
+        rows = {"input": inputs, "answer": image_outputs(network.model, inputs)}
+        rows["untrained"] = image_outputs(network.task.build(), inputs)
+        drawn = {name: in_range_of(row, images.training[:1]) for name, row in rows.items()}
+        panels[f"{side} x {side} pixels"] = picture_rows(drawn, title=f"{side} x {side} pixels")
+    return panels
+
+
+@pictures(
+    PAPER,
+    "Figure 6",
+    "A network of five layers that learned one digit of 28 pixels, on much smaller and larger images.",
+)
+def extreme_sizes() -> Panels:
+    return _sizes(FIVE_28, (7, 112), 3)
+
+
+@pictures(
+    PAPER, "Figure 7", "A network of 20 layers that learned one digit of 14 pixels, on images of other sizes."
+)
+def deep_sizes() -> Panels:
+    return _sizes(DEEP, (10, 13, 14, 15, 20, 28), 6)
+
+
+@pictures(
+    PAPER,
+    "Figure 8",
+    "Mean cosine with constant and identity by depth, for networks trained on images of several sizes.",
+)
+def size_and_depth() -> Panels:
+    lines: dict[str, list[Curve]] = {"constant": [], "identity": []}
+    sides, depths = (7, 10, 14), (1, 3, 5, 7, 10, 14)
+    for index, side in enumerate(sides):
+        done = networks(by_depth(replace(DESK, image_size=side), depths)).values()
+        for reference, series in lines.items():
+            values = torch.tensor([float(getattr(net.after.response, reference).mean()) for net in done])
+            shade = index / (len(sides) - 1)
+            series.append(Curve(name=f"{side} pixels", values=values[None].double(), shade=shade))
+    return {
+        f"Cosine with the {reference}": curves(
+            series,
+            x="layers",
+            y="mean cosine",
+            at=[float(depth) for depth in depths],
+            title=f"Cosine with the {reference}",
+            alt=f"Mean cosine with the {reference} against depth, a curve for each size",
+        )
+        for reference, series in lines.items()
+    }
+
+
+def _filters(sides: Sequence[int]) -> Tasks:
+    return {f"{side} x {side}": replace(NARROW, kernel=side) for side in sides}
+
+
+@pictures(PAPER, "Figure 9", f"Five layers with small and with very large filters, eight channels; {INPUTS}.")
+def filter_answers() -> Panels:
+    return {"By the side of the filters": answers(_filters((5, 15, 29)), title="By the side of the filters")}
+
+
+@pictures(PAPER, "Figure 10", f"Few, usual and many channels; {INPUTS}.")
+def channel_answers() -> Panels:
+    return {
+        "Five layers": answers(
+            {f"{n} channels": replace(DESK, depth=5, width=n) for n in (3, 32, 128)}, title="Five layers"
+        ),
+        "Twenty layers": answers(
+            {f"{n} channels": replace(DEEP, width=n) for n in (32, 64)}, title="Twenty layers"
+        ),
+    }
+
+
+@pictures(PAPER, "Figure 11", f"Linear networks without activations, by hidden layers; {INPUTS}.")
+def linear_answers() -> Panels:
+    tasks = hidden(replace(DESK_FCN, family="linear_fcn"), (1, 3, 5))
+    return {"Answers of linear networks": answers(tasks, title="Linear networks")}
+
+
+@pictures(PAPER, "Figure 12", f"Two layers: all weights trained, or the lower ones only; {INPUTS}.")
+def bottom_answers() -> Panels:
+    frozen = {"frozen": ("fc2",), "lr": 1.0, "steps": 500}
+    tasks = {f"both, {n} units": replace(TWO_LAYERS, width=n) for n in (2048, 16_384)}
+    tasks |= {f"bottom, {n}": replace(TWO_LAYERS, width=n, **frozen) for n in (2048, 16_384)}
+    return {"Answers of two layers": answers(tasks, title="Two layers")}
+
+
+@pictures(
+    PAPER, "Figure 13", f"Fully connected networks with activations, up to nine hidden layers; {INPUTS}."
+)
+def relu_answers() -> Panels:
+    return {"Answers of ReLU networks": answers(hidden(DESK_FCN, (1, 3, 9)), title="ReLU networks")}
+
+
+def _fcn_maps(what: str, family: str) -> Panels:
+    return similarity_maps(by_depth(replace(DESK_FCN, family=family), FCN_DEPTHS), what)
+
+
+@pictures(
+    PAPER,
+    "Figure 14",
+    "Linear networks and ReLU networks by depth, and by the angle of the test image to the training image.",
+)
+def fcn_maps() -> Panels:
+    linear, relu = _fcn_maps("", "linear_fcn"), _fcn_maps("", "fcn")
+    return {f"Linear networks: {k}": v for k, v in linear.items()} | {
+        f"ReLU: {k}": v for k, v in relu.items()
+    }
+
+
+# ---------------------------------------------------------------- single layers
+
+
+@pictures(
+    PAPER,
+    "Figure 15",
+    "What the channels of each layer share, first layer at the left after the input: an untrained "
+    "network of 20 layers "
+    "blurs its input away; trained ones keep or rebuild a digit.",
+)
+def layers_by_depth() -> Panels:
+    done = networks(by_depth(DESK, (7, 14, 20)))
+    image = DEEP.images.unseen[0]
+    rows = {"untrained, 20": shared_images(DEEP.build(), image)}
+    rows |= {f"trained, {name}": shared_images(net.model, image) for name, net in done.items()}
+    return {
+        "Layer by layer, on an unseen digit": picture_rows(
+            rows, title="What the channels of each layer share"
+        )
+    }
+
+
+def _layers(depth: int) -> Panels:
+    (network,) = networks(by_depth(DESK, (depth,))).values()
+    images = network.task.images
+    shown = {"The training digit": images.training[0], "An unseen digit": images.unseen[0]}
+    return {name: layers_of(network, image, title=name) for name, image in shown.items()}
+
+
+LAYERS = (
+    "The input, then every layer of a network of {} layers: what its channels share, the channel most like the "
+    "input, and channel 0; below, what the untrained network shares."
+)
+
+
+@pictures(PAPER, "Figure 16", LAYERS.format(7))
+def layers_of_7() -> Panels:
+    return _layers(7)
+
+
+@pictures(PAPER, "Figure 17", LAYERS.format(14))
+def layers_of_14() -> Panels:
+    return _layers(14)
+
+
+@pictures(PAPER, "Figure 18", LAYERS.format(20))
+def layers_of_20() -> Panels:
+    return _layers(20)
+
+
+@pictures(
+    PAPER,
+    "Figure 19",
+    "How far the weights of every layer moved in training, relative to their initial size, by depth.",
+)
+def movement() -> Panels:
+    families = {
+        "Convolutional networks": by_depth(DESK, (5, 10, 20)),
+        "Linear networks": by_depth(replace(DESK_FCN, family="linear_fcn"), (4, 6, 10)),
+        "ReLU networks": by_depth(DESK_FCN, (4, 6, 12)),
+    }
+    return {name: _movement(tasks, name) for name, tasks in families.items()}
+
+
+def _movement(tasks: Tasks, title: str) -> Figure:
+    rows = {}
+    for name, net in networks(tasks).items():
+        initial = dict(net.task.build().state_dict())
+        rows[name] = torch.tensor(
+            list(weight_changes(initial, net.after.weights).values()), dtype=torch.float64
+        )
+    longest = max(len(row) for row in rows.values())
+    series = [
+        Curve(
+            name=name,
+            values=torch.cat([row, torch.full((longest - len(row),), float("nan"), dtype=torch.float64)])[
+                None
+            ],
+            shade=index / (len(rows) - 1),
+        )
+        for index, (name, row) in enumerate(rows.items())
+    ]
+    at = [float(layer) for layer in range(1, longest + 1)]
+    alt = f"{title}: change of the weights against layer"
+    return curves(series, x="layer", y="change / initial size", at=at, title=title, alt=alt, log_y=True)
+
+
+@pictures(PAPER, "Figure 20", "The network of Figure 6 on sizes in between.")
+def more_sizes() -> Panels:
+    return _sizes(FIVE_28, (14, 21, 42, 56), 5)
+
+
+@pictures(
+    PAPER,
+    "Figure 21",
+    "What the channels of each layer of a 20-layer network share, on images larger and smaller than its digit.",
+)
+def layers_at_sizes() -> Panels:
+    (network,) = networks({"20 layers": DEEP}).values()
+    image = network.task.images.unseen[:1]
+    return {
+        f"{side} x {side} pixels": picture_rows(
+            {
+                "trained": shared_images(network.model, resized(image, side)[0]),
+                "untrained": shared_images(DEEP.build(), resized(image, side)[0]),
+            },
+            title=f"{side} x {side} pixels",
+        )
+        for side in (10, 14, 20)
+    }
+
+
+def _top(tasks: Tasks, counts: Sequence[int]) -> Figure:
+    done = networks(tasks)
+    task = next(iter(done.values())).task
+    images = task.images
+    shown = images.shown
+    rows = {"input": shown}
+    for name, net in done.items():
+        for count in counts:
+            label = name if len(counts) == 1 else f"top {count}"
+            rows[label] = upper_outputs(net.model, shown, layers=count)
+    last = list(done.values())[-1].task
+    rows["untrained"] = upper_outputs(last.build(), shown, layers=counts[-1])
+    drawn = {name: in_range_of(row, images.training[:1]) for name, row in rows.items()}
+    return picture_rows(drawn, title="Answers of the top layers alone")
+
+
+@pictures(
+    PAPER, "Figure 22", "The last layer alone, cut from networks of each depth and fed with the image itself."
+)
+def last_layer() -> Panels:
+    return {"The last layer alone": _top(by_depth(DESK, DEPTHS[1:]), (1,))}
+
+
+@pictures(
+    PAPER,
+    "Figure 23",
+    "The last two layers alone, cut from networks of each depth and fed with the image itself.",
+)
+def last_two_layers() -> Panels:
+    return {"The last two layers alone": _top(by_depth(DESK, DEPTHS[1:]), (2,))}
+
+
+@pictures(PAPER, "Figure 24", "The top 3, 6 and 10 layers of a 20-layer network, fed with the image itself.")
+def upper_layers() -> Panels:
+    return {"Top layers of 20": _top({"20 layers": DEEP}, (3, 6, 10))}
+
+
+# ---------------------------------------------------------------- settings
+
+
+@pictures(
+    PAPER,
+    "Figure 25",
+    "Similarities of five-layer networks by the side of their filters, and by the angle of the test image.",
+)
+def filter_maps() -> Panels:
+    return similarity_maps(_filters((5, 9, 15, 21, 29)), y="side of the filters")
+
+
+@pictures(PAPER, "Figure 26", f"As Figure 9, with more filter sizes; {INPUTS}.")
+def more_filters() -> Panels:
+    return {
+        "By the side of the filters": answers(
+            _filters((5, 7, 9, 13, 15, 21, 25, 29)), title="More filter sizes"
+        )
+    }
+
+
+@pictures(
+    PAPER,
+    "Figure 27",
+    "Similarities of five-layer networks by their number of channels, and by the angle of the test image.",
+)
+def channel_maps() -> Panels:
+    tasks = {f"{n} channels": replace(DESK, depth=5, width=n) for n in (3, 8, 32, 128)}
+    return similarity_maps(tasks, y="channels")
+
+
+@pictures(PAPER, "Figure 28", f"Networks with three channels in every layer, by depth; {INPUTS}.")
+def three_channels() -> Panels:
+    tasks = by_depth(replace(DESK, width=3), (4, 5, 6, 7, 8))
+    return {"Three channels": answers(tasks, title="Three channels")}
+
+
+def _two_widths(*, is_trained: bool) -> Panels:
+    tasks = {f"{n} channels": replace(DESK, depth=5, width=n) for n in (3, 128)}
+    models = {name: net.model if is_trained else net.task.build() for name, net in networks(tasks).items()}
+    images = DESK.images
+    shown = {
+        "The training digit": images.training[0],
+        "An unseen digit": images.unseen[0],
+        "A pattern": images.patterns[0],
+    }
+    return {
+        title: picture_rows(
+            {name: shared_images(model, image) for name, model in models.items()}, title=title
+        )
+        for title, image in shown.items()
+    }
+
+
+@pictures(
+    PAPER,
+    "Figure 29",
+    "Layers of two untrained five-layer networks, with 3 and with 128 channels: input, then what the "
+    "channels of each layer share.",
+)
+def widths_before() -> Panels:
+    return _two_widths(is_trained=False)
+
+
+@pictures(PAPER, "Figure 30", "The two networks of Figure 29 after training on one digit.")
+def widths_after() -> Panels:
+    return _two_widths(is_trained=True)
+
+
+@pictures(PAPER, "Figure 31", f"Three layers from each initialisation; {INPUTS}.")
+def initialisations() -> Panels:
+    names = ("default", "xavier_normal", "xavier_uniform", "kaiming_normal", "kaiming_uniform", "orthogonal")
+    tasks = {name.replace("_", " "): replace(DESK, depth=3, initialiser=name) for name in names}
+    return {"By initialisation": answers(tasks, title="By initialisation")}
+
+
+@pictures(PAPER, "Figure 32", f"Five layers, trained by each optimiser from the same weights; {INPUTS}.")
+def optimisers() -> Panels:
+    chosen = (
+        ("sgd", 0.01, 0.9),
+        ("sgd", 0.001, 0.9),
+        ("adam", 1e-3, 0.0),
+        ("rmsprop", 1e-3, 0.0),
+        ("adamax", 2e-3, 0.0),
+    )
+    tasks = {
+        f"{name} {lr:g}": replace(DESK, depth=5, optimiser=name, lr=lr, momentum=momentum)
+        for name, lr, momentum in chosen
+    }
+    return {"By optimiser": answers(tasks, title="By optimiser")}
+
+
+@pictures(PAPER, "Figure 33", "Linear networks as in Figure 14, by squared errors.")
+def linear_errors() -> Panels:
+    return _fcn_maps("mse_", "linear_fcn")
+
+
+@pictures(PAPER, "Figure 34", "ReLU networks as in Figure 14, by squared errors.")
+def relu_errors() -> Panels:
+    return _fcn_maps("mse_", "fcn")
+
+
+@pictures(PAPER, "Figure 35", "Convolutional networks as in Figure 4, by squared errors.")
+def cnn_errors() -> Panels:
+    return similarity_maps(by_depth(DESK, DEPTHS), "mse_")
+
+
+# ---------------------------------------------------------------- other training images
+
+
+@pictures(PAPER, "Figure 36", f"Two more runs of Figure 3, from other initial weights; {INPUTS}.")
+def other_seeds() -> Panels:
+    return {
+        f"Seed {seed}": answers(by_depth(replace(DESK, seed=seed), (1, 3, 5, 10, 20)), title=f"Seed {seed}")
+        for seed in (1, 2)
+    }
+
+
+@pictures(PAPER, "Figure 37", f"As Figure 3, trained on another digit; {INPUTS}.")
+def other_digits() -> Panels:
+    return {
+        f"Trained on a {digit}": answers(
+            by_depth(replace(DESK, labels=(digit,)), (1, 3, 5, 10, 20)), title=f"Trained on a {digit}"
+        )
+        for digit in ("3", "0")
+    }
+
+
+def _several(examples: int) -> Panels:
+    connected = hidden(replace(DESK_FCN, examples=examples), (0, 1, 3, 9))
+    convolutional = by_depth(replace(DESK, examples=examples), (3, 7, 14, 20))
+    return {
+        "Fully connected networks": answers(connected, title="Fully connected networks"),
+        "Convolutional networks": answers(convolutional, title="Convolutional networks"),
+    }
+
+
+@pictures(
+    PAPER,
+    "Figure 38",
+    "Networks trained on two digits, which are the first two columns; deep ones answer with mixtures of them.",
+)
+def two_images() -> Panels:
+    return _several(2)
+
+
+@pictures(PAPER, "Figure 39", "Networks trained on three digits, which are the first three columns.")
+def three_images() -> Panels:
+    return _several(3)
+
+
+@pictures(PAPER, "Figure 40", f"Networks of several depths trained on 2000 digits for ten epochs; {INPUTS}.")
+def many_digits_by_depth() -> Panels:
+    base = replace(TEN_EPOCHS, image_size=14, seed=0)
+    tasks = {f"ReLU, {n} hidden": replace(base, family="fcn", width=None, depth=n + 1) for n in (1, 3, 5)}
+    tasks |= {
+        f"linear, {n} hidden": replace(base, family="linear_fcn", width=None, depth=n + 1) for n in (1, 3)
+    }
+    tasks |= {f"CNN, {n} layers": replace(base, depth=n) for n in (3, 7)}
+    return {"Answers after training on many digits": answers(tasks, title="Trained on many digits")}
+
+
+@pictures(
+    PAPER, "Figure 41", f"Fully connected networks with identity skips, by blocks of two layers; {INPUTS}."
+)
+def residual_answers() -> Panels:
+    tasks = {
+        f"{n} block{'s' if n > 1 else ''}": replace(DESK_FCN, family="residual_fcn", depth=n)
+        for n in (1, 2, 4)
+    }
+    return {"Answers of residual networks": answers(tasks, title="Residual networks")}
+
+
+def _photograph(label: str) -> Panels:
+    small = {"dataset": "cifar10", "labels": (label,)}
+    connected = hidden(replace(DESK_FCN, image_size=16, **small), (0, 1, 3))
+    convolutional = by_depth(replace(DESK, image_size=16, **small), (1, 3, 5, 10, 20))
+    return {
+        "Fully connected networks": answers(connected, title="Fully connected networks"),
+        "Convolutional networks": answers(convolutional, title="Convolutional networks"),
+    }
+
+
+@pictures(PAPER, "Figure 42", f"Networks trained on one photograph, a dog of 16 x 16 pixels; {INPUTS}.")
+def dog() -> Panels:
+    return _photograph("dog")
+
+
+@pictures(PAPER, "Figure 43", f"Networks trained on one photograph, an airplane of 16 x 16 pixels; {INPUTS}.")
+def airplane() -> Panels:
+    return _photograph("airplane")
+
+
+@numbers(
+    PAPER,
+    "Table 1",
+    "Parameters of every architecture, counted on the networks built here against the printed formula.",
+)
+def parameter_table(ledger: Ledger) -> Panels:
+    rows = [
+        Line(
+            name="deviation from the quoted size",
+            claim="id.params.text",
+            measurement="deviation from quoted sizes",
+        ),
+    ]
+    return {
+        "Sizes quoted in the text": line_plate(
+            ledger, rows, title="Sizes quoted in the text", y="difference in weights"
+        )
+    }

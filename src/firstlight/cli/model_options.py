@@ -1,0 +1,118 @@
+"""Options of commands that look at one model of yours, and what they name: the model and its images."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from cyclopts import Parameter
+
+from firstlight.cli.options import FolderOptions, Numbers, Switch, index_or_key, named_values
+
+if TYPE_CHECKING:
+    from torch import device as Device
+    from torch import nn
+
+    from firstlight.data.images import ImageData
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """How to build a model, and how to call it on images.
+
+    Parameters
+    ----------
+    arch
+        Name of an architecture; or timm:NAME, torchvision:NAME or hf:NAME (transformers) where that package is
+        installed.
+    factory
+        Code of yours that builds the model, as module:function; the function is called without arguments.
+    entry
+        Entry of the checkpoint to read if it holds the weights more than once, such as ema.
+    call
+        Code of yours that calls the model, as module:function, if its input is no tensor of images; the function is
+        given the model and a batch of images.
+    initial
+        Weights of the same model before training, to see how far training moved them and whether it was lazy. By
+        default the model is compared with a fresh initialisation.
+    split
+        Images to use: train or test. By default test, or all images if there are no splits.
+    classes
+        Number of outputs; by default as many as the checkpoint has.
+    option
+        Option of the architecture, as name=value; may be repeated.
+    mean
+        Mean to subtract from pixels between 0 and 1: one number, or one per channel.
+    std
+        Number to divide pixels by after the mean is subtracted: one, or one per channel.
+    bgr
+        Reverse the order of the channels, for models that read blue, green, red.
+    model_output
+        Part of the output to use if the model returns a tuple (its index) or a dictionary (its key).
+    """
+
+    arch: str | None = None
+    factory: Annotated[str | None, Parameter(name="--import")] = None
+    entry: str | None = None
+    call: str | None = None
+    initial: Path | None = None
+    split: str | None = None
+    classes: int | None = None
+    option: Annotated[list[str] | None, Parameter(negative="")] = None
+    mean: Numbers = None
+    std: Numbers = None
+    bgr: Switch = False
+    model_output: str | None = None
+
+    @property
+    def output_part(self) -> int | str | None:
+        """Part of the output to use, as the library takes it."""
+        return index_or_key(self.model_output)
+
+
+NO_OPTIONS = ModelOptions()
+
+
+class Subject(NamedTuple):
+    """What a command looks at: a model, what it was before training if that is known, and images as it expects them."""
+
+    model: "nn.Module"
+    initial: "nn.Module | None"
+    images: "ImageData"
+    name: str
+
+
+def subject_of(
+    checkpoint: str | None,
+    data: str,
+    given: ModelOptions,
+    *,
+    at_most: int,
+    seed: int,
+    folder: FolderOptions,
+    device: "Device",
+) -> Subject:
+    """Load images, the model and its initial weights; a network of the bank brings its own scaling of the pixels."""
+    from functools import partial
+
+    from firstlight.data.catalogue import load
+    from firstlight.models.loading import load_model
+    from firstlight.networks.bank import is_in_bank, network_at
+
+    images = load(data, given.split, seed=seed, at_most=at_most, **folder.options)
+    load_from = partial(
+        load_model, architecture=given.arch, factory=given.factory, classes=given.classes, shape=images.shape,
+        options=named_values(given.option), entry=given.entry, call=given.call,
+    )  # fmt: skip
+    mean, std = given.mean, given.std
+    if is_in_bank(checkpoint):
+        network, model = network_at(str(checkpoint))
+        start: nn.Module | None = network.initial if given.initial is None else load_from(given.initial)
+        if mean is None and std is None:
+            mean, std = network.scaling["mean"], network.scaling["std"]
+    else:
+        model = load_from(checkpoint)
+        start = None if given.initial is None else load_from(given.initial)
+    name = given.arch or given.factory or str(checkpoint)
+    scaled = images.scaled(mean=mean, std=std, bgr=given.bgr)
+    return Subject(model.to(device), None if start is None else start.to(device), scaled, name)
