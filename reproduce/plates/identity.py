@@ -12,8 +12,13 @@ import torch
 from torch import Tensor
 
 from firstlight.measures.copy_or_memorise import image_outputs, layer_images
-from firstlight.measures.copy_or_memorise.layer_chain import stage_outputs, upper_outputs, weight_changes
-from firstlight.measures.copy_or_memorise.layer_images import resized, top_singular_image
+from firstlight.measures.copy_or_memorise.layer_images import (
+    resized,
+    stage_outputs,
+    top_singular_image,
+    upper_outputs,
+    weight_changes,
+)
 from firstlight.pages.figures import Curve, Figure, curves, heatmap
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.plates.grids import in_range_of, picture_rows, stretched

@@ -15,13 +15,13 @@ from firstlight.pages.figures import Curve, curves
 from firstlight.training import Recipe, train
 from reproduce.plates.grids import picture_rows, stretched
 from reproduce.plates.registry import Ledger, Line, Panels, line_plate, numbers, pictures, studied
-from reproduce.studies.learning_order.common import random_directions
-from reproduce.studies.learning_order.frequency_task import (
+from reproduce.studies.learning_order.common import (
     FREQUENCIES,
     critical_frequency,
     frequency_data,
     frequency_points,
     partial_sums,
+    random_directions,
 )
 
 PAPER = "PCBias"

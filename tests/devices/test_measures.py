@@ -23,7 +23,7 @@ from firstlight.kernels.accelerator import accelerator, uses_tensors
 from firstlight.measures import copy_or_memorise as identity
 from firstlight.measures import layers as since
 from firstlight.measures import learning_order, linearized
-from firstlight.measures.copy_or_memorise import layer_chain as stages
+from firstlight.measures.copy_or_memorise.layer_images import upper_outputs
 from firstlight.measures.feature_ansatz import ansatz, patch_gradients
 from firstlight.measures.first_layer import patch_basis, profile
 from firstlight.models import build
@@ -98,7 +98,7 @@ MEASURES = {
     "image_outputs": lambda m, b, data: identity.image_outputs(chain(m), data.x),
     "layer_images": lambda m, b, data: identity.layer_images(chain(m), data.x[0]),
     "size_response": lambda m, b, data: identity.size_response(chain(m), data.x, (6, 9)),
-    "upper_outputs": lambda m, b, data: stages.upper_outputs(chain(m), data.x, layers=1),
+    "upper_outputs": lambda m, b, data: upper_outputs(chain(m), data.x, layers=1),
     "layer_probe": lambda m, b, data: since.layer_probe(chain(m), data, data),
     "stationarity": lambda m, b, data: since.stationarity(m, data, weight_decay=0.01, draws=2),
     "centred_ansatz": lambda m, b, data: since.centred_ansatz(m, data.x, initial=b, show=False),

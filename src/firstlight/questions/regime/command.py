@@ -37,7 +37,7 @@ def ntk(
         Number of images; the cost grows with its square.
     """
     from firstlight._internal.devices import choose_device, computing_on
-    from firstlight.measures.linearized import label_alignment, ntk_gram, ntk_spectrum
+    from firstlight.measures.linearized import effective_rank, label_alignment, ntk_gram
 
     place = choose_device(device)
     subject = subject_of(checkpoint, data, model, at_most=n, seed=seed, folder=folder, device=place)
@@ -51,7 +51,7 @@ def ntk(
         fit = label_alignment(gram, subject.images.y, seed=seed)
         records.append({
             "network": when, "alignment": fit.value, "null_mean": fit.null_mean, "null_sd": fit.null_std,
-            "effective_rank": ntk_spectrum(gram).kernel_rank, "images": len(gram),
+            "effective_rank": effective_rank(gram), "images": len(gram),
         })  # fmt: skip
     if not form.is_text:
         print_records(records, form)
