@@ -11,7 +11,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env announce browser tour test test-long test-drawn test-portable coverage format lint types contracts pytest docs fuzz crash audit check-desk bench clean
+.PHONY: help env announce browser tour test test-long test-drawn test-portable coverage format lint types contracts pytest docs fuzz crash audit check-desk bench release-check clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -113,6 +113,10 @@ check-desk: $(READY) ## Run every study at desk scale and write reproduce/ledger
 
 bench: $(READY) ## Print the speed tables (long)
 	@for script in benchmarks/*.py; do PYTHONPATH=. $(BIN)/python $$script || exit 1; done
+
+PYTHONS ?= python3.11 python3.12 python3.13
+release-check: docs ## Check wheel, clean installs on PYTHONS, docs, links, ledger, changelog, citation (long)
+	@$(BIN)/python tests/release.py --python $(PYTHONS)
 
 clean: ## Remove the environment and caches, keep data and runs
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov build dist docs/_build docs/gallery

@@ -168,7 +168,9 @@ def write_atlas(folder: Path, path: Path) -> Path:
         titles=TITLES,
         n_plates=len(shown),
         n_drawn=sum(bool(block.panels) for block in shown),
-        n_pictures=sum(bool(block.panels and block.plate.drawing.pictures) for block in shown),
+        n_pictures=sum(
+            bool(block.panels and block.plate.drawing and block.plate.drawing.pictures) for block in shown
+        ),
         versions=versions(entry for rows in blocks.values() for entry in _unique(rows)),
         tallies={paper: Tally.of(_unique(rows)) for paper, rows in blocks.items()},
         numbers=estimates_text,

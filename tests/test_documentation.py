@@ -7,6 +7,7 @@ import pkgutil
 import re
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,7 @@ from reproduce.__main__ import app as reproduction
 from reproduce.catalogue import THEMES, claims
 from reproduce.evidence import Evidence
 from reproduce.judge import judge
+from reproduce.run import entry_not_run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -299,6 +301,27 @@ def test_theme_pages_show_every_claim_once():
                 c.id for c in claims().values() if c.theme == theme and (not wanted or c.topic in wanted)
             )
     assert shown == Counter(claims().keys())
+
+
+@pytest.mark.parametrize(
+    ("verdict", "null_verdict", "mark"),
+    [
+        ("reproduced", "beyond", "✓"),
+        ("reproduced", "none possible", "✓"),
+        ("reproduced", "not beyond", "≈"),
+        ("partly", "beyond", "◐"),
+        ("not reproduced", "not beyond", "✗"),
+        ("inconclusive", "beyond", "?"),
+        ("not run", "", "–"),
+    ],
+)
+def test_the_mark_of_a_claim_follows_from_both_verdicts(verdict, null_verdict, mark):
+    pytest.importorskip("sphinx")
+    ledger = importlib.import_module("ledger")
+    entry = entry_not_run(claims()["profile.fig14.resnets"], scale="desk", reason="a test")
+    entry = replace(entry, verdict=verdict, null_verdict=null_verdict)
+    assert ledger.MARKS[ledger.kind_of(entry)] == mark
+    assert sum(entry.summary in group for group in ledger.GROUPS.values()) == 1  # counted in one column
 
 
 @cache

@@ -1,5 +1,6 @@
 """The wheel that users install: built here, installed where the checkout is not seen, and run."""
 
+import json
 import os
 import subprocess
 import sys
@@ -90,6 +91,15 @@ def test_the_wheel_holds_code_data_and_licence_and_nothing_else(wheel):
     )
 
 
+def test_the_metadata_say_what_it_is_typed_for_and_where_it_runs(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        metadata = archive.read(name).decode()
+    for wanted in ("Typing :: Typed", "Operating System :: POSIX :: Linux", "Operating System :: MacOS"):
+        assert f"Classifier: {wanted}" in metadata
+    assert "Provides-Extra: cluster" in metadata
+
+
 def test_every_module_of_the_checkout_is_in_the_wheel(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     source = ROOT / "src"
@@ -123,6 +133,15 @@ def test_the_starter_networks_are_in_the_wheel_and_it_stays_small(wheel):
             assert f"firstlight/networks/starter/{network}/{file}" in names
     assert starter <= 5e6
     assert rest <= 1e6
+
+
+def test_one_number_of_the_starter_network_comes_from_the_wheel(environment, tmp_path):
+    arguments = ["networks:small-cifar10-0", "--data", "photos", "--n", "24", "--json"]
+    done = run([environment / "bin" / "firstlight", "ntk", *arguments], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    trained, initial = json.loads(done.stdout)
+    assert trained["network"] == "trained"
+    assert trained["alignment"] != initial["alignment"]
 
 
 def page_of(environment, arguments, folder, **variables):

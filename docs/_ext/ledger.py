@@ -1,7 +1,6 @@
 """Tables of verdicts, read from reproduce/ledger when the documentation is built: no number is copied by hand.
 
 ``{ledger} theme`` lists the claims of a theme, with ``:topics:`` (of claims.yaml) only some of them;
-``{readings} theme`` says what their verdicts come to, topic by topic;
 ``{verdicts}`` counts the exact relations that hold and the effects by verdict, for every theme.
 """
 
@@ -15,8 +14,18 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from reproduce.catalogue import THEMES, Claim, departures_text, select
-from reproduce.entries import SUMMARIES, Entry, Tally, figure_file, largest, read_entries, versions
-from reproduce.pages import SHOWN, contradiction, estimate_text, readings, recorded_entries
+from reproduce.entries import (
+    NOT_BEYOND,
+    Entry,
+    Tally,
+    figure_file,
+    is_beyond,
+    largest,
+    read_entries,
+    versions,
+)
+from reproduce.judge import INCONCLUSIVE, NOT_REPRODUCED, NOT_RUN, PARTLY, REPRODUCED
+from reproduce.pages import SHOWN, contradiction, estimate_text, recorded_entries
 from reproduce.run import entry_not_run
 
 RECORDED = Path(__file__).parents[2] / "reproduce" / "ledger"
@@ -27,6 +36,24 @@ NULL_WORDS = {
     "not beyond": "not beyond its null",
     "none possible": "no null possible",
 }
+
+NO_MORE = "reproduced, but its null gives as much"
+MARKS = {REPRODUCED: "✓", NO_MORE: "≈", PARTLY: "◐", NOT_REPRODUCED: "✗", INCONCLUSIVE: "?", NOT_RUN: "–"}
+"""A sign for each verdict."""
+
+
+def _both(verdict: str) -> tuple[str, str]:
+    return verdict, f"{verdict}, {NOT_BEYOND} its null"
+
+
+GROUPS = {
+    "reproduced": (REPRODUCED,),
+    "no more than the null": (f"{REPRODUCED}, {NOT_BEYOND} its null",),
+    "in part": _both(PARTLY),
+    "not reproduced": _both(NOT_REPRODUCED),
+    "open or not run": (*_both(INCONCLUSIVE), NOT_RUN),
+}
+"""Columns of the table of themes: few enough to be read at a glance."""
 
 
 def entries_of(folder: Path, theme: str, scale: str) -> dict[str, Entry]:
@@ -47,57 +74,26 @@ def rows_of(folder: Path, theme: str, topics: list[str]) -> list[tuple[Claim, li
 
 
 class LedgerTable(SphinxDirective):
-    """Claims of one theme with measured numbers, nulls and verdicts."""
+    """Claims of one theme, each with a mark that tells its verdict; numbers, nulls and departures unfold below it."""
 
     required_arguments = 1
     option_spec: ClassVar[dict[str, Any]] = {"topics": directives.unchanged}
 
     def run(self) -> list[nodes.Node]:
-        """Build the table, and show the figures of its studies below."""
+        """Build one table with a heading for each topic, and show the figures of its studies below."""
         rows = _rows(self)
-        scales = [s for s in SHOWN if any(e.scale == s for _, entries in rows for e in entries)] or ["desk"]
-        shown = [
-            [
-                _claim(claim),
-                [_text(claim.reported_text, "ledger-number")],
-                *(_numbers(entries, scale) for scale in scales),
-                _null(entries),
-                _verdict(entries),
-            ]
-            for claim, entries in rows
-        ]
         counted = [largest(entries) for _, entries in rows]
         dated = ", ".join(filter(None, (f"{len(rows)} claims", versions(counted))))
         words = f"{dated}: {Tally.of(counted)}."
-        head = [
-            "claim",
-            "reported",
-            *(f"measured here, {scale}" for scale in scales),
-            "null, control",
-            "verdicts",
-        ]
-        widths = (32, 12, *(28 // len(scales) + 4 for _ in scales), 16, 12)
-        table = _table(head, shown, widths)
+        shown: list[list[list[nodes.Node]]] = []
+        topic = ""
+        for claim, entries in rows:
+            if claim.topic != topic:
+                topic = claim.topic
+                shown.append([[], [_text(f"{topic[0].upper()}{topic[1:]}", "ledger-topic")], []])
+            shown.append([[_mark(largest(entries))], _claim(claim, entries), [_answer(largest(entries))]])
+        table = _table(["", "claim", "verdict"], shown, (4, 76, 20), "claims")
         return [nodes.paragraph(words, words), table, *_figures(_folder(self), rows)]
-
-
-class Readings(SphinxDirective):
-    """What the verdicts of a theme come to."""
-
-    required_arguments = 1
-    option_spec: ClassVar[dict[str, Any]] = {"topics": directives.unchanged}
-
-    def run(self) -> list[nodes.Node]:
-        """Write one item per topic."""
-        rows = _rows(self)
-        entries = {claim.id: largest(shown) for claim, shown in rows}
-        items = nodes.bullet_list()
-        for topic, sentences in readings([claim for claim, _ in rows], entries).items():
-            lead = nodes.paragraph("", "", nodes.strong("", f"{topic[0].upper()}{topic[1:]}. "))
-            items += nodes.list_item("", lead)
-            for sentence in sentences:
-                lead += [*_with_literals(sentence), nodes.Text(" ")]
-        return [items]
 
 
 class Verdicts(SphinxDirective):
@@ -107,17 +103,18 @@ class Verdicts(SphinxDirective):
         """Build the table."""
         entries = recorded_entries(_folder(self))
         tallies = {theme: Tally.of(e for e in entries if e.theme == theme) for theme in THEMES}
-        used = [name for name in SUMMARIES if any(tally.effects.get(name) for tally in tallies.values())]
         rows = [
             [
                 [_text(theme.replace("_", " "))],
                 [_text(tally.exact)],
-                *([_text(str(tally.effects.get(name, 0)))] for name in used),
+                *(
+                    [_text(str(sum(tally.effects.get(name, 0) for name in group)))]
+                    for group in GROUPS.values()
+                ),
             ]
             for theme, tally in tallies.items()
         ]
-        head = ["theme", "exact relations", *used]
-        return [_table(head, rows, (30, 10, *(12 for _ in used)))]
+        return [_table(["theme", "exact relations", *GROUPS], rows, (28, 17, *(11 for _ in GROUPS)))]
 
 
 def _rows(directive: SphinxDirective) -> list[tuple[Claim, list[Entry]]]:
@@ -130,12 +127,6 @@ def _rows(directive: SphinxDirective) -> list[tuple[Claim, list[Entry]]]:
     return rows
 
 
-def _with_literals(sentence: str) -> list[nodes.Node]:
-    """Text in which every second part between backticks is code."""
-    parts = sentence.split("`")
-    return [nodes.literal(part, part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)]
-
-
 def _folder(directive: SphinxDirective) -> Path:
     for theme in THEMES:
         for scale in SHOWN:
@@ -143,15 +134,45 @@ def _folder(directive: SphinxDirective) -> Path:
     return RECORDED
 
 
-def _claim(claim: Claim) -> list[nodes.Node]:
-    source = f"{claim.paper}, {claim.source}."
-    errata = [_errata(claim.errata)] if claim.errata else []
-    return [
-        nodes.paragraph("", "", nodes.literal(claim.id, claim.id)),
-        _text(claim.statement),
-        _text(source, "ledger-source"),
-        *errata,
+def _mark(entry: Entry) -> nodes.paragraph:
+    """One sign for the verdict; its words stand in the last column."""
+    kind = kind_of(entry)
+    return nodes.paragraph(
+        "", "", nodes.strong(MARKS[kind], MARKS[kind], classes=["verdict", _verdict_class(kind)])
+    )
+
+
+def _answer(entry: Entry) -> nodes.paragraph:
+    kind = kind_of(entry)
+    words = "exact" if entry.exact and kind == REPRODUCED else kind
+    return nodes.paragraph("", "", nodes.inline(words, words, classes=[_verdict_class(kind)]))
+
+
+def _verdict_class(kind: str) -> str:
+    return "verdict-" + kind.replace(",", "").replace(" ", "-")
+
+
+def kind_of(entry: Entry) -> str:
+    """Verdict of a claim as readers should take it: an effect that its null explains is not simply reproduced."""
+    return NO_MORE if entry.verdict == REPRODUCED and not is_beyond(entry) else entry.verdict
+
+
+def _claim(claim: Claim, entries: list[Entry]) -> list[nodes.Node]:
+    """Show the statement, and behind one line the numbers, for whoever wants to judge."""
+    counted = largest(entries)
+    told = [
+        nodes.paragraph(
+            "", "", nodes.literal(claim.id, claim.id), nodes.Text(f" {claim.paper}, {claim.source}.")
+        ),
+        *([_errata(claim.errata)] if claim.errata else []),
+        _text(f"Reported: {claim.reported_text}", "ledger-number"),
     ]
+    for entry in entries:
+        told += _numbers(entry)
+    if not counted.null:
+        told += [_text(counted.null_reason, "ledger-source")] if counted.null_reason else []
+    told += _verdict(entries)
+    return [_text(claim.statement), Unfolding("", *told)]
 
 
 def _errata(numbers: tuple[str, ...]) -> nodes.paragraph:
@@ -166,39 +187,23 @@ def _errata(numbers: tuple[str, ...]) -> nodes.paragraph:
     return line
 
 
-def _numbers(entries: list[Entry], scale: str) -> list[nodes.Node]:
-    """What was measured at one scale."""
+def _numbers(entry: Entry) -> list[nodes.Node]:
+    """What was measured at one scale, and its null."""
+    parts = (("measured", entry.measured), ("null", entry.null))
     return [
-        _text(f"{name}: {estimate_text(row)}", "ledger-number")
-        for entry in entries
-        if entry.scale == scale
-        for name, row in entry.measured.items()
+        _text(f"{what.capitalize()}, {entry.scale} scale: {name} {estimate_text(row)}", "ledger-number")
+        for what, rows in parts
+        for name, row in rows.items()
     ]
-
-
-def _null(entries: list[Entry]) -> list[nodes.Node]:
-    numbers = [
-        _text(f"{_scale(entry, entries)}{name}: {estimate_text(row)}", "ledger-number")
-        for entry in entries
-        for name, row in entry.null.items()
-    ]
-    return numbers or [_text(entries[0].null_reason, "ledger-source")]
-
-
-def _scale(entry: Entry, entries: list[Entry]) -> str:
-    return f"{entry.scale}: " if len(entries) > 1 else ""
 
 
 def _verdict(entries: list[Entry]) -> list[nodes.Node]:
-    """Show the verdict of the largest scale, with what a reader needs to judge it; those of smaller ones as details."""
+    """What a reader needs to judge the verdict of the largest scale, and the verdicts of smaller ones."""
     counted = largest(entries)
-    classes = ["verdict", "verdict-" + counted.verdict.replace(" ", "-")]
-    shown: list[nodes.Node] = [
-        nodes.paragraph("", "", nodes.strong(counted.verdict, counted.verdict, classes=classes))
-    ]
-    scale = f"{counted.scale} scale" if counted.runs else ""
-    if told := ", ".join(filter(None, (NULL_WORDS.get(counted.null_verdict), scale))):
-        shown.append(_text(told, "ledger-source"))
+    shown: list[nodes.Node] = []
+    if counted.runs:
+        words = ", ".join(filter(None, (counted.verdict, NULL_WORDS.get(counted.null_verdict))))
+        shown.append(_text(f"Verdict at {counted.scale} scale: {words}.", "ledger-source"))
     if "partly" in counted.outcomes and counted.verdict != "partly":
         shown.append(_text(f"The weaker rule {counted.outcomes['partly']}.", "ledger-source"))
     shown += [_text(text, "ledger-source") for text in (counted.reason, counted.note) if text]
@@ -229,20 +234,36 @@ def _text(text: str, *classes: str) -> nodes.paragraph:
     return nodes.paragraph(text, text, classes=list(classes))
 
 
-def _table(head: list[str], rows: list[list[list[nodes.Node]]], widths: tuple[int, ...]) -> nodes.table:
+def _table(
+    head: list[str], rows: list[list[list[nodes.Node]]], widths: tuple[int, ...], *classes: str
+) -> nodes.table:
     group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in widths), cols=len(head))
     group += nodes.thead("", _row([[_text(word)] for word in head]))
     group += nodes.tbody("", *(_row(row) for row in rows))
-    return nodes.table("", group, classes=["ledger"])
+    return nodes.table("", group, classes=["ledger", *classes])
 
 
 def _row(cells: list[list[nodes.Node]]) -> nodes.row:
     return nodes.row("", *(nodes.entry("", *cell) for cell in cells))
 
 
+class Unfolding(nodes.General, nodes.Element):
+    """What a reader unfolds."""
+
+
+def open_details(writer: Any, _node: Unfolding) -> None:
+    """Begin HTML's own element for it."""
+    writer.body.append('<details class="ledger-details"><summary>numbers</summary>')
+
+
+def close_details(writer: Any, _node: Unfolding) -> None:
+    """End it."""
+    writer.body.append("</details>")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directives."""
     app.add_directive("ledger", LedgerTable)
-    app.add_directive("readings", Readings)
+    app.add_node(Unfolding, html=(open_details, close_details))
     app.add_directive("verdicts", Verdicts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

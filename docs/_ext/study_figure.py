@@ -1,7 +1,7 @@
 """Recorded figures in pages, each with its caption below.
 
-``{study-figure} first_layer/consistency`` shows the figure of a study, ``{plate} IdentityCrisis Figure 3`` the pictures of
-a plate of the atlas, under the sentence that says what they show.
+``{study-figure} first_layer/consistency`` shows the figure of a study, ``{plate} IdentityCrisis Figure 3`` the pictures
+of a plate of the atlas, under the sentence that says what they show.
 """
 
 from pathlib import Path

@@ -203,7 +203,7 @@ def deep_features() -> Panels:
     train, unseen = drawn.take(index[:250]), drawn.take(index[250:])
     stages = stages_of(Splits(train=train, valid=unseen, test=unseen), ConvRFM(rounds=1), depth=2, seed=0)
     images = unseen.x[:SHOWN]
-    rows = {}
+    rows: dict[str, Tensor] = {}
     for number, stage in enumerate(stages, 1):
         inputs = stage.splits.valid.x[:SHOWN]
         rows |= _square_maps(inputs, {f"kernel, layer {number}": stage.best.metric}, 3)

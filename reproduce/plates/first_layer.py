@@ -39,7 +39,7 @@ def _filters(filters: Tensor, n: int = 48) -> Tensor:
 
 
 def _in_rows(filters: Tensor, name: str) -> dict[str, Tensor]:
-    parts = _filters(filters).split(16)
+    parts = torch.split(_filters(filters), 16)
     return {name if not i else " " * i: part for i, part in enumerate(parts)}
 
 
@@ -365,7 +365,8 @@ def two_losses() -> Panels:
     for words, labelled in (("True labels", data), ("Random labels", random_labels(data, seed=0))):
         rows = {}
         for loss, role in (("cross_entropy", "trained"), ("mse", "other")):
-            recipe = Recipe(lr=0.1, batch_size=32, epochs=12, loss=loss, seed=0)
+            rate = 0.1 if loss == "cross_entropy" else 0.01  # the squared loss diverges at 0.1
+            recipe = Recipe(lr=rate, batch_size=32, epochs=12, loss=loss, seed=0)
             nets = bank(spec, 1, labelled, recipe, label=f"{words}, {loss}")
             rows[loss.replace("_", "-")] = (nets.profiles(pca, subtract=True), role)
             rows["untrained"] = (nets.initial_profiles(pca), "initial")

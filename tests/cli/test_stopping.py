@@ -28,7 +28,7 @@ main()
     [
         (["train", "--n", "8"], "What was trained is kept; the same command resumes."),
         (["tour"], "Finished parts are kept; the same command resumes."),
-        (["inspect", "x.pt"], "Nothing is kept; the same command starts again."),
+        (["inspect", "x.pt"], "A first page that was written stays; the same command starts again."),
         (["compare"], "Nothing is kept; the same command starts again."),
     ],
 )

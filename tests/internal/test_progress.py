@@ -2,9 +2,11 @@ import os
 import pty
 import subprocess
 import sys
+import time
 
+from firstlight._internal import progress as progress_module
 from firstlight._internal.executor import map_tasks, report_fraction
-from firstlight._internal.progress import progress, screen
+from firstlight._internal.progress import Plan, planned, progress, screen
 from limits import COMMAND
 
 
@@ -69,3 +71,42 @@ def test_a_terminal_gets_the_live_view():
     os.close(ours)
     assert "number 42" in shown
     assert "\x1b[" in shown
+
+
+def test_the_time_left_is_corrected_by_the_pace_so_far(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now[0])
+    plan = Plan()
+    plan.expect({"accuracy": 10, "gradients": 20, "maps": 5})
+    plan.begin("accuracy")
+    assert plan.left == 35
+    now[0] = 20.0  # twice as slow as planned
+    plan.begin("gradients")
+    assert plan.left == 50
+    now[0] = 50.0
+    plan.at(0.5)  # three times as slow
+    assert plan.left == 30 + 5 * 50 / 20
+    assert plan.share == 20 / 35
+    plan.begin("maps")  # steps may be left out, and overrun
+    now[0] = 1000.0
+    assert plan.left > 0
+
+
+def test_without_a_terminal_a_line_says_what_is_done_and_for_how_long(monkeypatch, capsys):
+    monkeypatch.setattr(progress_module, "LINE_SECONDS", 0.05)
+    with planned(show=True) as plan:
+        plan.expect({"gradients": 60})
+        plan.begin("gradients")
+        with progress("inside", total=4, show=True) as bar:  # moves the plan, and shows nothing of its own
+            bar.advance()
+            time.sleep(0.3)
+            assert plan.share == 0.25
+    lines = capsys.readouterr().err.splitlines()
+    assert lines
+    assert all(
+        line.startswith("firstlight: gradients, about 0:0") and line.endswith(" left.") for line in lines
+    )
+    with planned() as plan:  # a library call is silent where nobody looks
+        plan.expect({"gradients": 60})
+        time.sleep(0.1)
+    assert capsys.readouterr().err == ""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store import decode, encode
-from firstlight.maths import patch_moments as moments_module
+from firstlight.maths import patches as moments_module
 from firstlight.maths.patches import PatchGeometry
 from firstlight.maths.pca import image_pca, patch_pca, separated_blocks
 from reference.patches import naive_covariance, naive_patches

@@ -234,7 +234,7 @@ def _contrast(figure, index):
 
     raw = base64.b64decode(figure.plot["data"][0]["source"].split(",")[1])
     pixels = np.asarray(Image.open(io.BytesIO(raw))).astype(float)
-    side = 3 * (40 // 3)
+    side = 3 * (48 // 3)
     left = 2 + index * (side + 2)
     part = pixels[2 : 2 + side, left : left + side]
     return part.max() - part.min()
@@ -281,8 +281,14 @@ def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
     assert "no activation in 8 images (so on less than 38 % of images, 95 %). Too few for advice" in opening
     assert "Prune" not in opening
     enough = tuple(dataclasses.replace(f, n_images=1000) for f in inspection.faults)
-    opening = inspection_page(dataclasses.replace(inspection, faults=enough)).lead[1]
-    assert "no activation in 1,000 images (so on less than 0.3 % of images, 95 %). Prune them" in opening
+    page = inspection_page(dataclasses.replace(inspection, faults=enough))
+    said = next(
+        section for section in page.sections if section.title == "Are there dead or repeated filters?"
+    )
+    assert "no activation in 1,000 images (so on less than 0.3 % of images, 95 %). Prune them" in said.answer
+    assert "are dead" in page.highlights[0].title
+    assert "Prune them" in page.highlights[0].words
+    assert "dead" not in " ".join(page.lead)
     faultless = tuple(dataclasses.replace(f, dead=(), duplicates=()) for f in inspection.faults)
     page = inspection_page(dataclasses.replace(inspection, faults=faultless))
     assert "None of its" in page.lead[1]

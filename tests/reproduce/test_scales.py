@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from reproduce.atlas import atlas_blocks, write_atlas
 from reproduce.entries import Entry, record
-from reproduce.pages import MOST, atlas_blocks, contradiction, write_atlas
+from reproduce.pages import MOST, contradiction
 
 DESK = Entry(
     claim="id.fig9.filter_size", theme="identity", statement="Large filters favour the constant.", exact=False,

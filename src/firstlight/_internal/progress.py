@@ -1,8 +1,9 @@
 """Progress bars that appear on a terminal only, so that pipes and logs stay clean."""
 
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -78,6 +79,135 @@ class Screen:
         return Group(head, table, *([self.bars] if self.bars is not None else []))
 
 
+def _minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+class Plan:
+    """Steps of a long command with the seconds that each should take, and the time left, corrected while they run."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, float] = {}
+        self.step = ""
+        self._done, self._fraction = 0.0, 0.0
+        self._begun = self._step_begun = time.monotonic()
+
+    def expect(self, steps: Mapping[str, float]) -> None:
+        """Say which steps there are, in their order, and how many seconds each should take."""
+        self.steps = dict(steps)
+        self._begun = time.monotonic()
+
+    def begin(self, step: str) -> None:
+        """Begin a step; those before it are done or left out."""
+        names = list(self.steps)
+        self._done = sum(self.steps[name] for name in names[: names.index(step)])
+        self.step, self._fraction, self._step_begun = step, 0.0, time.monotonic()
+
+    def at(self, fraction: float) -> None:
+        """Note how much of the step is done."""
+        self._fraction = min(1.0, fraction)
+
+    @property
+    def share(self) -> float:
+        """How much of the whole is done, between 0 and 1."""
+        whole = sum(self.steps.values())
+        return (self._done + self._fraction * self.steps.get(self.step, 0.0)) / whole if whole else 0.0
+
+    @property
+    def left(self) -> float:
+        """Seconds left: what is planned, at the pace of what is done."""
+        if not self.step:
+            return sum(self.steps.values())
+        before, here = self._step_begun - self._begun, time.monotonic() - self._step_begun
+        pace = before / self._done if self._done else 1.0
+        planned = self.steps[self.step]
+        later = sum(self.steps.values()) - self._done - planned
+        if self._fraction >= TELLING:  # the step itself tells its pace better than those before it
+            rest = here * (1 - self._fraction) / self._fraction
+            pace = (before + here) / (self._done + self._fraction * planned)
+        else:
+            rest = max(pace * planned - here, pace * planned * TELLING)
+        return rest + pace * later
+
+    @property
+    def words(self) -> str:
+        """What is done now and for how long.
+
+        Examples
+        --------
+        >>> plan = Plan()
+        >>> plan.expect({"accuracy": 20.0, "gradients": 60.0})
+        >>> plan.begin("accuracy")
+        >>> plan.words
+        'accuracy, about 1:20 left'
+        """
+        return f"{self.step or 'starting'}, about {_minutes(round(self.left))} left"
+
+
+class _Step(Bar):
+    """A bar that moves the step of a plan."""
+
+    def __init__(self, plan: Plan, total: float | None) -> None:
+        super().__init__()
+        self._plan, self._total, self._amount = plan, total, 0.0
+
+    def advance(self, amount: float = 1.0) -> None:
+        self.update(completed=self._amount + amount)
+
+    def update(self, *, completed: float | None = None, note: str | None = None) -> None:
+        if completed is not None and self._total:
+            self._amount = completed
+            self._plan.at(completed / self._total)
+
+
+TELLING = 0.1  # share of a step from which its own pace counts
+LINE_SECONDS = 15.0  # between two lines where nobody watches a bar
+_plan: Plan | None = None
+
+
+@contextmanager
+def planned(*, show: bool | None = None) -> Iterator[Plan]:
+    """Show one bar with the time left for all that the block does; bars inside move it.
+
+    Parameters
+    ----------
+    show : bool, optional
+        By default on a terminal only. True prints a line every 15 seconds where there is no terminal.
+    """
+    global _plan
+    plan = Plan()
+    if show is False or (show is None and not is_watched()):
+        yield plan
+        return
+    before, _plan = _plan, plan
+    stop = threading.Event()
+    tell = _shown_on_a_terminal if is_watched() else _printed_in_lines
+    teller = threading.Thread(target=tell, args=(plan, stop), daemon=True)
+    teller.start()
+    try:
+        yield plan
+    finally:
+        _plan = before
+        stop.set()
+        teller.join()
+
+
+def _printed_in_lines(plan: Plan, stop: threading.Event) -> None:
+    while not stop.wait(LINE_SECONDS):
+        print(visible(f"firstlight: {plan.words}."), file=sys.stderr, flush=True)
+
+
+def _shown_on_a_terminal(plan: Plan, stop: threading.Event) -> None:
+    from rich import progress as rich
+    from rich.console import Console
+
+    columns = (rich.BarColumn(), rich.TextColumn("{task.description}", markup=False))
+    with rich.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=1.0)
+        while not stop.wait(0.5):
+            shown.update(task, completed=plan.share, description=visible(plan.words))
+
+
 _screen: Screen | None = None
 
 
@@ -124,6 +254,9 @@ def progress(label: str, *, total: float | None, unit: str = "", show: bool | No
     show : bool, optional
         Force the bar on or off; by default it is shown on a terminal only.
     """
+    if _plan is not None:
+        yield _Step(_plan, total)
+        return
     if not (is_watched() if show is None else show):
         yield Bar()
         return

@@ -73,6 +73,7 @@ app.register_install_completion_command(
 
 KEPT = "Finished runs are kept; the same command resumes."
 WHAT_IS_KEPT = {
+    "inspect": "A first page that was written stays; the same command starts again.",
     "tour": "Finished parts are kept; the same command resumes.",
     "train": "What was trained is kept; the same command resumes.",
     "networks": "What was trained is kept; the same command resumes.",

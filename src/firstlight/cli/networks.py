@@ -1,5 +1,6 @@
 """`firstlight networks`: the bank of trained networks."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
@@ -133,3 +134,33 @@ def check(
         f"{result.name} is what its card says: initial weights equal, losses of {result.n_steps} steps within "
         f"{result.loss_error:.1g}, test accuracy {result.accuracy:.4f} (card {result.recorded:.4f})."
     )
+
+
+@app.command
+def order(*, data: str = "cifar10", output: Path = Path("learning-order.csv.gz")) -> None:
+    """Write in what order the images of a data set are learned: accessibility of each by architecture.
+
+    Parameters
+    ----------
+    data
+        Name of the data set; all networks here that were trained on all of its images count.
+    output
+        Table to write; compressed if it ends in .gz.
+    """
+    from firstlight.cli.output import print_table
+    from firstlight.networks.order_table import order_table, write_order_table
+
+    table = order_table(data)
+    write_order_table(table, output)
+    for kind, names in table.networks.items():
+        print(f"{kind}: mean accessibility {float(table.scores[kind].mean()):.3f}, from {', '.join(names)}")
+    if table.agreement is not None:
+        agreement, kinds = table.agreement, table.agreement.names
+        rows = [
+            (a, b, f"{float(agreement.correlation[i, j]):.3f}", f"{float(agreement.chance[i, j]):.3f}")
+            for i, a in enumerate(kinds)
+            for j, b in enumerate(kinds)
+            if i < j
+        ]
+        print_table("Rank correlation", ("architecture", "and", "measured", "chance (95 %)"), rows)
+    print(f"Wrote {output}.")

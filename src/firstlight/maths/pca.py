@@ -12,8 +12,7 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.table import Row, rows_along
-from firstlight.maths.patch_moments import image_blocks, patch_moments
-from firstlight.maths.patches import PatchGeometry
+from firstlight.maths.patches import PatchGeometry, PatchMoments, image_blocks, patch_moments
 
 _EPS = torch.finfo(torch.float64).eps
 
@@ -125,7 +124,11 @@ def patch_pca(
     >>> pca.basis.shape, pca.n_samples, pca.n_vectors
     (torch.Size([27, 27]), 8, 392)
     """
-    moments = patch_moments(images, geometry, block=block)
+    return patch_components(patch_moments(images, geometry, block=block), center=center)
+
+
+def patch_components(moments: PatchMoments, *, center: bool = True) -> PCA:
+    """Principal components of patches whose moments are known; arguments as for :func:`patch_pca`."""
     # E[x xᵀ] = Σ + μ μᵀ: the uncentred moments cost no second pass
     matrix = moments.covariance if center else moments.covariance + torch.outer(moments.mean, moments.mean)
     variances, basis = _principal(_finite(matrix))

@@ -90,6 +90,40 @@ class Highlight:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Table:
+    """Numbers by name that a reader can sort by any column.
+
+    Parameters
+    ----------
+    title : str
+        What a row is.
+    columns : dict of str to list
+        Texts and numbers, one list per column, all of one length; NaN is shown as a dash.
+    """
+
+    title: str
+    columns: dict[str, list[Any]]
+
+    @property
+    def rows(self) -> list[list[tuple[str, str]]]:
+        """What is shown and what is sorted by, cell by cell.
+
+        Examples
+        --------
+        >>> Table(title="t", columns={"layer": ["conv"], "share": [0.12345], "range": [math.nan]}).rows
+        [[('conv', 'conv'), ('0.123', '0.12345'), ('–', '')]]
+        """
+        columns = [[_cell(value) for value in column] for column in self.columns.values()]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _cell(value: Any) -> tuple[str, str]:
+    if not isinstance(value, float):
+        return (f"{value:,}" if isinstance(value, int) else str(value)), str(value)
+    return (f"{value:.3g}", str(value)) if math.isfinite(value) else ("–", "")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """A page opens with its highlights and answers and goes on section by section.
 
@@ -103,6 +137,10 @@ class Page:
         The main findings, each with its question.
     sections : tuple of Section
         The figures behind them.
+    table : Table, optional
+        Numbers below the findings.
+    is_folded : bool, default False
+        Show only the titles of the sections until a reader opens them.
     facts : dict of str to str
         For the footer.
     pending : tuple of str, default ()
@@ -116,6 +154,8 @@ class Page:
     sections: tuple[Section, ...]
     highlights: tuple[Highlight, ...] = ()
     answers: tuple[Answer, ...] = ()
+    table: Table | None = None
+    is_folded: bool = False
     facts: dict[str, str] = field(default_factory=dict)
     pending: tuple[str, ...] = ()
     reloads: bool = False

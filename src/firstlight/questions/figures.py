@@ -29,7 +29,7 @@ def _has_layers(ansatz: Any) -> bool:
 
 # the first of each kind is the figure of those who name none
 FIGURES: dict[str, dict[str, _Builder]] = {
-    "Profile": {"profile": _Builder("inspect.page", "profile_figure")},
+    "Profile": {"profile": _Builder("inspect.page_first_layer", "profile_figure")},
     "Ansatz": {
         "correlation": _Builder("inspect.page_ansatz", "correlation_figure", _has_layers),
         "isotropy": _Builder("inspect.page_ansatz", "isotropy_figure", _has_layers),

@@ -60,7 +60,9 @@ def test_at_chance_known_normalisations_are_tried_and_all_else_is_withheld(bars)
     told = []
     wrong = bars.scaled([0.5], [125.0])
     inspection = firstlight.inspect(Halves(), wrong, n_images=8, show=False, listen=told.append)
-    assert told == [inspection.outcome]
+    assert [first.outcome for first in told] == [inspection.outcome]
+    assert inspection.ansatz.rows == ()
+    assert inspection.pending == ()
     assert inspection.outcome.better.name == "ImageNet"
     page = inspection_page(inspection)
     assert page.lead[0].startswith("No other verdict is given: The network classifies 50% of 80 images")

@@ -43,7 +43,8 @@ def test_an_inspection_holds_every_part_and_makes_a_page(photos):
     assert found.n_images == 24
     assert 0 <= found.accuracy <= 1
     assert found.profile is not None
-    assert len(found.ansatz.pair(TRAINED)) == len(found.ansatz.pair(INITIAL)) == 4
+    # a fresh initialisation takes as many gradients again and tells little about this model
+    assert (len(found.ansatz.pair(TRAINED)), len(found.ansatz.pair(INITIAL))) == (4, 0)
     assert [one.kind for one in found.eigenvectors] == ["features", "gradients"]
     assert [one.name for one in found.maps] == ["0", "3", "6"]
     assert not found.has_own_initial
@@ -67,7 +68,39 @@ def test_the_own_start_shows_movement(photos):
     moved = {change.name: change.distance for change in found.changes}
     assert moved["0"] == pytest.approx(2)
     assert moved["3"] == 0
-    assert "moved layer 0 most" in " ".join(inspection_page(found).lead)
+    page = inspection_page(found)
+    assert "moved layer 0 most" in next(
+        s.answer for s in page.sections if s.title == "How far did every layer move?"
+    )
+    assert (len(found.ansatz.pair(TRAINED)), len(found.ansatz.pair(INITIAL))) == (4, 4)
+
+
+def test_a_first_page_comes_before_the_gradients_and_says_what_is_still_to_come(photos):
+    firsts = []
+    whole = inspect(network(), photos, initial=network(1), n_images=8, listen=firsts.append)
+    (first,) = firsts
+    assert first.pending[-1] == "whether training was lazy"
+    assert whole.pending == ()
+    for name in ("outcome", "layers", "faults"):
+        assert getattr(first, name) == getattr(whole, name)
+    assert [change.distance for change in first.changes] == [change.distance for change in whole.changes]
+    assert first.ansatz.rows == first.maps == first.eigenvectors == ()
+    text = render(inspection_page(first))
+    assert "Still to come: whether the filters follow the gradients" in text
+    assert "Still being measured" in text
+    assert "control" not in inspection_page(first).table.columns
+    page = inspection_page(whole)
+    assert "Still to come" not in render(page)
+    assert len(page.highlights) <= 3
+    assert page.table.columns["layer"] == ["0", "3", "6", "10"]
+    assert all(0 <= abs(value) <= 1 for value in page.table.columns["control"][:3])
+    assert math.isnan(page.table.columns["control"][3])  # the output layer correlates by definition
+
+
+def test_a_model_that_does_not_fit_into_memory_is_refused_before_anything_is_computed(photos, monkeypatch):
+    monkeypatch.setenv("FIRSTLIGHT_MEMORY_GB", "0.5")
+    with pytest.raises(InvalidInput, match=r"takes about 1\.0 GB of memory; 0\.5 GB are free"):
+        inspect(network(), photos, listen=lambda first: pytest.fail("something was computed"))
 
 
 def test_models_without_convolutions_and_images_without_labels_have_a_page_too(photos):

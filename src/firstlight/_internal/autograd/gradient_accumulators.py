@@ -1,5 +1,6 @@
 """Sums of outer products of gradients, one small matrix per layer, group and set of images."""
 
+import copy
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -124,6 +125,12 @@ class Accumulators:
             if (basis := self._bases[name]) is not None:
                 rows = basis.to(rows).mT @ rows
             sums[index].baddbmm_(rows, rows.mT)
+
+    def snapshot(self) -> "Accumulators":
+        """A copy of the sums, to be read while these go on."""
+        taken = copy.copy(self)
+        taken._sums = {name: sums.clone() for name, sums in self._sums.items()}
+        return taken
 
     def parts(self, name: str) -> Float[Tensor, "s g r r"]:
         """Return the sums of one layer, on the CPU, and clear them."""

@@ -103,29 +103,45 @@ def filter_activity(
             f"`images` and `n_images` must hold at least one; got {len(images)} and {n_images}."
         )
     model, _ = in_full_precision(unwrapped(model))
-    like = next(model.parameters())
     order = torch.randperm(len(images), generator=generator_from("filter activity", seed))[:n_images]
-    names = layers if isinstance(layers, str) else tuple(layers)
-    n_seen, size = 0, max(1, min(64, BLOCK_PIXELS // max(1, images[0, 0].numel())))
+    size = max(1, min(64, BLOCK_PIXELS // max(1, images[0, 0].numel())))
     with torch.no_grad(), evaluating(model):
-        recorder = Recorder(model)
-        chosen = chosen_layers(model, run(model, images[:1].to(like), forward=recorder.discover), names)
-        trace = _Trace({name: len(layer.weight) for name, layer in chosen.items()})
-        recorder.look_at(trace.begin)
+        responses = Responses(model, images[:1], layers=layers)
         for index in torch.split(order, size):
-            with trace:
-                trace.end(run(model, images[index.to(images.device)].to(like), forward=recorder.forward))
-            n_seen += len(index)
-            if all(bool(active.all()) for active in trace.active.values()):
-                break
-        # a layer that nothing was seen to read is no silent layer
+            responses.add(images[index.to(images.device)])
+    return responses.result()
+
+
+class Responses:
+    """Which filters of a network have responded so far, batch by batch.
+
+    Whoever calls it holds the model in evaluation mode.
+    """
+
+    def __init__(self, model: nn.Module, first: Tensor, *, layers: str | Sequence[str] = "all") -> None:
+        names = layers if isinstance(layers, str) else tuple(layers)
+        self.recorder, self.n_images = Recorder(model), 0
+        self.like = next(model.parameters())
+        applied = run(model, first[:1].to(self.like), forward=self.recorder.discover)
+        sizes = {name: len(layer.weight) for name, layer in chosen_layers(model, applied, names).items()}
+        self.trace = _Trace(sizes)
+        self.recorder.look_at(self.trace.begin)
+
+    def add(self, images: Tensor) -> None:
+        """Pass images through the network, unless every filter has responded."""
+        if self.n_images and all(bool(active.all()) for active in self.trace.active.values()):
+            return
+        with self.trace:
+            self.trace.end(run(self.recorder.model, images.to(self.like), forward=self.recorder.forward))
+        self.n_images += len(images)
+
+    def result(self) -> FilterActivity:
+        """Which filters responded; a layer that nothing was seen to read is no silent layer."""
         active = {
-            name: trace.active[name]
-            if name in trace.read
-            else torch.ones(len(layer.weight), dtype=torch.bool)
-            for name, layer in chosen.items()
+            name: found.clone() if name in self.trace.read else torch.ones_like(found)
+            for name, found in self.trace.active.items()
         }
-    return FilterActivity(active, n_seen)
+        return FilterActivity(active, self.n_images)
 
 
 Sources = dict[

@@ -256,55 +256,107 @@ def gradients_at_filters(
     """
     if output_sum not in ("auto", "exact", "estimated"):
         raise InvalidInput(f"`output_sum` must be 'auto', 'exact' or 'estimated'; got {output_sum!r}.")
-    names = layers if isinstance(layers, str) else tuple(layers)
-    model = unwrapped(model)
-    demand_differentiable(model)
-    demand_finite_weights(model)
-    model, note = in_full_precision(model)
+    model, note = prepared(model)
     batches, total = _batches(data, model, n_images)
     with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
         # one image tells which layers there are; the stream may be read only once
         first, batches = _peek(batches)
-        recorder = Recorder(model)
-        chosen, skipped = _discovered(recorder, first[:1], names)
+        sums = GradientSums(
+            model, first, layers=layers, filters_of=filters_of, output_sum=output_sum, output_part=output_part,
+            seed=seed, total=total,
+        )  # fmt: skip
+        with progress(label, total=total, unit="images", show=show) as bar:
+            for batch in batches:
+                sums.add(batch, advance=bar.advance)
+    return sums.result(note)
+
+
+def prepared(model: nn.Module) -> tuple[nn.Module, str]:
+    """The network itself, ready for gradients, and how its numbers differ from those of the model."""
+    model = unwrapped(model)
+    demand_differentiable(model)
+    demand_finite_weights(model)
+    return in_full_precision(model)
+
+
+class GradientSums:
+    """Gradients at the filters of a network, summed batch by batch.
+
+    Whoever calls it holds the model in evaluation mode, with gradients enabled.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        As :func:`prepared` returns it.
+    first : Tensor of shape (n, ...)
+        A few images; they tell which layers there are, and are not counted.
+    layers, filters_of, output_sum, output_part, seed
+        As for :func:`gradients_at_filters`.
+    total : int, optional
+        Number of all images, if it is known.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        first: Tensor,
+        *,
+        layers: str | Sequence[str] = "all",
+        filters_of: FiltersOf | None = None,
+        output_sum: str = "auto",
+        output_part: OutputName = None,
+        seed: int = 0,
+        total: int | None = None,
+    ) -> None:
+        self.names = layers if isinstance(layers, str) else tuple(layers)
+        self.output_sum, self.output_part = output_sum, output_part
+        self.recorder = Recorder(model)
+        chosen, self.skipped = discovered(self.recorder, first[:1], self.names)
         demand_one_image_at_a_time(model, first[:2], output=output_part)
-        filters: Mapping[str, Tensor] = {}
+        self.filters: Mapping[str, Tensor] = {}
         if filters_of is not None:
-            filters, left_out = filters_of(chosen, first[:1])
-            skipped |= left_out
-            chosen = {name: layer for name, layer in chosen.items() if name in filters}
-        sums = Accumulators(chosen, filters=filters, generator=generator_from("output signs", seed))
-        block = _block_size(sum(recorder.elements[name] for name in chosen))
-        fewer: tuple[ReducedPasses, ...] = ()
+            self.filters, left_out = filters_of(chosen, first[:1])
+            self.skipped |= left_out
+            chosen = {name: layer for name, layer in chosen.items() if name in self.filters}
+        self.chosen = chosen
+        self.sums = Accumulators(chosen, filters=self.filters, generator=generator_from("output signs", seed))
+        self.block = _block_size(sum(self.recorder.elements[name] for name in chosen))
+        self.fewer: tuple[ReducedPasses, ...] = ()
         if output_sum == "estimated" and total is not None:
             outputs = checked_output(run(model, first[:1]), output_part, n=1).numel()
-            fewer = reduced_passes(chosen, recorder.elements, n_images=total, n_outputs=outputs)
+            self.fewer = reduced_passes(chosen, self.recorder.elements, n_images=total, n_outputs=outputs)
         # layers that need fewer passes hang on anchors of their own, so that most passes do not go down to them
-        recorder.tap(chosen, sums.receive, apart=[some.layers for some in fewer])
-        with progress(label, total=total, unit="images", show=show) as bar:
-            for part in (p for batch in batches for p in torch.split(batch, block) if chosen):
-                directions = _forward(recorder, part, sums, output_sum, output_part)
-                _backward(recorder, directions, sums, bar.advance, len(part), fewer)
-    skipped |= _without_gradients(sums) | _varying(recorder)
-    if not is_selection(names):
-        _demand_all(chosen, skipped)
-    return PatchGradients(
-        layers=tuple(
-            _layer_gradients(layer, filters.get(name, layer.filters), sums)
-            for name, layer in chosen.items()
-            if name not in skipped
-        ),
-        skipped=skipped if is_selection(names) else {},
-        n_images=int(sums.counts.sum()),
-        n_outputs=sums.n_outputs,
-        n_passes=sums.n_passes,
-        is_exact=sums.is_exact and not fewer,
-        note=note,
-        n_fewer=fewer[-1].n_passes if fewer else 0,
-    )
+        self.recorder.tap(chosen, self.sums.receive, apart=[some.layers for some in self.fewer])
+
+    def add(self, images: Tensor, *, advance: Callable[[float], None] = lambda n: None) -> None:
+        """Add the gradients of some images; `advance` is told how many are done."""
+        for part in torch.split(images, self.block) if self.chosen else ():
+            directions = _forward(self.recorder, part, self.sums, self.output_sum, self.output_part)
+            _backward(self.recorder, directions, self.sums, advance, len(part), self.fewer)
+
+    def result(self, note: str = "", *, goes_on: bool = False) -> PatchGradients:
+        """What was summed so far, in memory of its own if more images are to follow."""
+        sums = self.sums.snapshot() if goes_on else self.sums
+        skipped = self.skipped | _without_gradients(sums) | _varying(self.recorder)
+        if not is_selection(self.names):
+            _demand_all(self.chosen, skipped)
+        return PatchGradients(
+            layers=tuple(
+                _layer_gradients(layer, self.filters.get(name, layer.filters), sums)
+                for name, layer in self.chosen.items()
+                if name not in skipped
+            ),
+            skipped=skipped if is_selection(self.names) else {},
+            n_images=int(sums.counts.sum()),
+            n_outputs=sums.n_outputs,
+            n_passes=sums.n_passes,
+            is_exact=sums.is_exact and not self.fewer,
+            note=note,
+            n_fewer=self.fewer[-1].n_passes if self.fewer else 0,
+        )
 
 
-def _discovered(
+def discovered(
     recorder: Recorder, image: Tensor, names: str | tuple[str, ...]
 ) -> tuple[dict[str, AppliedLayer], dict[str, str]]:
     """Layers to measure, and those of the model that cannot be, with the reason."""

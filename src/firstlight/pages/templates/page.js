@@ -118,6 +118,29 @@
       all(`.trace[data-trace="${trace}"]`, button.closest("figure")).forEach((g) => g.classList.toggle("off", isShown)));
   }));
 
+  // A click on a heading sorts the rows by its column, a second one the other way round; what is unknown comes last.
+  all(".sortable th button").forEach((button) => button.addEventListener("click", () => {
+    const head = button.closest("th"), body = button.closest("table").tBodies[0];
+    const sign = head.getAttribute("aria-sort") === "descending" ? 1 : -1;
+    all("th", head.parentNode).forEach((other) => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
+    const value = (row) => row.cells[head.cellIndex].dataset.value;
+    const number = (text) => (text.trim() && Number.isFinite(Number(text)) ? Number(text) : null);
+    [...body.rows].sort((a, b) => {
+      const [x, y] = [value(a), value(b)], [m, n] = [number(x), number(y)];
+      if (!x || !y) return (x ? 0 : 1) - (y ? 0 : 1);
+      return sign * (m !== null && n !== null ? m - n : x.localeCompare(y, undefined, { numeric: true }));
+    }).forEach((row) => body.append(row));
+  }));
+
+  // A link to a section that is folded away opens it.
+  const unfold = () => {
+    const folded = document.getElementById(location.hash.slice(1))?.querySelector("details.section");
+    if (folded) folded.open = true;
+  };
+  window.addEventListener("hashchange", unfold);
+  unfold();
+
   // The theme follows the system until it is chosen; the choice outlives a reload where the browser allows it.
   const remembered = (() => { try { return sessionStorage.getItem("theme"); } catch { return null; } })();
   const dark = window.matchMedia("(prefers-color-scheme: dark)");

@@ -30,11 +30,11 @@ from firstlight.models.kinds import as_network
 from firstlight.questions.inspect.accuracy import Outcome, outcome
 from firstlight.questions.inspect.measure import (
     chosen_images,
-    faults_of,
     precision_words,
     profile_or_none,
     regime_or_reason,
 )
+from firstlight.questions.inspect.without_gradients import faults_of
 from firstlight.questions.regime.measure import RegimeResult
 
 NOTHING = torch.zeros(0, dtype=torch.float64)  # the null of a number that could not be measured
@@ -379,7 +379,7 @@ class _Look:
         """Everything about one model."""
         parameter = next(model.parameters())
         regime, no_regime = self._regime(model, reference)
-        faults = faults_of(model, agops, self.whole, self.seed)
+        faults = faults_of(model, agops.layers, self.whole, self.seed)
         return ComparedModel(
             name=name,
             n_parameters=sum(p.numel() for p in model.parameters()),

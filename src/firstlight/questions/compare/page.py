@@ -13,6 +13,7 @@ from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.compare.measure import ComparedModel, Comparison
 from firstlight.questions.inspect.page import silence, tried_sections
 from firstlight.questions.inspect.page_ansatz import count
+from firstlight.questions.inspect.page_first_layer import in_bands
 
 PROFILE, ANSATZ = "Does the first layer look at something else?", "Do the filters follow the gradients?"
 DEAD, MOVED, LAZY = "Do filters die?", "How far did the layers move?", "Was training lazy?"
@@ -165,17 +166,19 @@ def profile_figure(comparison: Comparison) -> Figure:
         if model.profile is not None and len(model.profile.amplitude) == len(first.amplitude)
     ]
     chosen = _spread(alike)
+    null = (first.nulls / first.nulls.amax(1, keepdim=True)).mean(0)
+    rows, middles = in_bands(torch.stack([*(profile.normalised for _, profile in chosen), null]))
     lines = [
-        Curve(name=name, values=profile.normalised[None], shade=_shade(i, len(chosen)))
-        for i, (name, profile) in enumerate(chosen)
+        Curve(name=name, values=rows[i : i + 1], shade=_shade(i, len(chosen)))
+        for i, (name, _) in enumerate(chosen)
     ]
-    null = first.nulls / first.nulls.amax(1, keepdim=True)
     return curves(
-        [*lines, Curve(name="random filters", values=null.mean(0, keepdim=True), role="null")],
+        [*lines, Curve(name="random filters", values=rows[-1:], role="null")],
         title="Energy profiles of the first layer",
         alt=f"Amplitude against patch component for {len(chosen)} models and for random filters",
         x="patch component, by decreasing variance",
         y="amplitude, largest = 1",
+        at=middles,
     )
 
 

@@ -24,8 +24,7 @@ from firstlight.cli.options import (
 from firstlight.cli.output import page_file, print_records, wrote
 
 if TYPE_CHECKING:
-    from firstlight.questions.inspect.accuracy import Outcome
-    from firstlight.questions.inspect.measure import Inspection
+    from firstlight.questions.inspect.result import Inspection
 
 FLAGS = MODEL_FLAGS
 MOST_IMAGES = 1000  # as many as `firstlight.inspect` passes through the network: no more need to be decoded
@@ -87,12 +86,23 @@ def inspect(
         "initial": None if model.initial is None else str(model.initial),
     }
 
+    def first_page(first: "Inspection") -> None:
+        _tell(first.outcome.problem)
+        if first.pending and form.is_text:
+            _write(first, output, static=static, quiet=True)
+            print(f"firstlight: {output} can be opened; it grows when the rest is measured.", file=sys.stderr)
+
     with computing_on(place):
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},
             lambda: inspected(
-                subject.model, subject.images, initial=subject.initial, listen=_tell, **settings
+                subject.model,
+                subject.images,
+                initial=subject.initial,
+                listen=first_page,
+                show=True,
+                **settings,
             ),
             data=f"{subject.images.fingerprint} {fingerprint_of(filter(None, subject[:2]))}",
         )
@@ -108,12 +118,12 @@ def _demand_conditions(conditions: list[str]) -> None:
         parsed_condition(condition)
 
 
-def _tell(outcome: "Outcome") -> None:
-    """Say at once that the rest will mean nothing."""
+def _tell(problem: str) -> None:
+    """Say at once that nothing else is measured, and why."""
     from firstlight._internal.safe_text import visible
 
-    if outcome.problem:
-        print(visible(f"firstlight: {outcome.problem}"), file=sys.stderr)
+    if problem:
+        print(visible(f"firstlight: {problem}"), file=sys.stderr)
 
 
 def _write(inspection: "Inspection", output: Path, *, static: bool, quiet: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight.measures.feature_ansatz.ansatz import TRAINED
-from firstlight.questions.inspect.measure import Inspection
+from firstlight.questions.inspect.result import Inspection
 
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,

@@ -1,26 +1,25 @@
 """Everything worth knowing of a trained network at first sight."""
 
-import math
+import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.forward_recorder import Recorder
+from firstlight._internal.autograd.layers import AppliedLayer
 from firstlight._internal.autograd.model_outputs import OutputName
-from firstlight._internal.autograd.model_state import evaluating, in_full_precision, without_autocast
+from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
-from firstlight._internal.result import Result
-from firstlight._internal.table import Row, cells
+from firstlight._internal.progress import Plan, planned
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED, Ansatz, ansatz_from
-from firstlight.measures.feature_ansatz.filter_activity import FilterFaults, filter_activity, filter_faults
+from firstlight.measures.feature_ansatz.ansatz import Ansatz, ansatz_from
+from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES, FilterFaults
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
     LayerMaps,
@@ -29,157 +28,31 @@ from firstlight.measures.feature_ansatz.layer_maps import (
 )
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 from firstlight.measures.first_layer.energy_profile import Profile, profile
-from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network
-from firstlight.questions.inspect.accuracy import Outcome, outcome
+from firstlight.questions.inspect.accuracy import N_LARGE, N_SMALL, outcome
 from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
+from firstlight.questions.inspect.result import Inspection, LayerSummary
+from firstlight.questions.inspect.without_gradients import (
+    N_FIRST_LARGE,
+    AppliedLayers,
+    applied_layers,
+    changes_of,
+    demand_memory,
+    faults_of,
+    seconds_of_correlations,
+    seconds_of_gradients,
+)
 from firstlight.questions.regime.measure import RegimeResult, regime
 
+LARGE_PIXELS = 128**2
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
 FAST_SMALL, FAST_LARGE = 64, 8
 N_REGIME, N_REGIME_LARGE = 32, 4  # images of the tangent kernels
 N_SHOWN = 6  # images in the pictures
 N_VIEWS = 4  # layers in the pictures
+LATER = ("whether the filters follow the gradients", "where the layers look", "what later papers add")
 MAP_PARTS = ("features", "gradients", "agreement", "sobel", "gradient_sobel")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerSummary(Result):
-    """What a layer is: its name, its class, the shape and number of its weights, and how often an image meets it."""
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
-    n_weights: int
-    n_calls: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Inspection(Result):
-    """What :func:`inspect` measured.
-
-    Parameters
-    ----------
-    name : str
-        Of the model, as the reader should see it.
-    n_parameters : int
-        Of all layers.
-    layers : tuple of LayerSummary
-        Those that were measured.
-    data_name, n_images, image_shape
-        What the model was shown.
-    outcome : Outcome
-        How often the model is right, beside chance, and whether anything else here means something.
-    profile : Profile or None
-        Energy profile of the first convolution; None if there is none.
-    ansatz : Ansatz
-        Correlations of all layers with their nulls, trained and initial.
-    eigenvectors : tuple of Eigenvectors
-        Leading ones of the first convolution, of feature matrix and gradients.
-    maps : tuple of LayerMaps
-        What some of the layers look at in `shown`.
-    shown : Tensor of shape (n, ...)
-        A few of the images, scaled to [0, 1].
-    faults : tuple of FilterFaults
-        Dead and duplicate filters.
-    changes : tuple of LayerChange
-        Distance of every layer from its initial weights.
-    initial_source : str
-        Where the initial weights come from, in words.
-    has_own_initial : bool
-        Whether training began there; a fresh initialisation is unrelated to the model.
-    regime : RegimeResult or None
-        Lazy or feature learning; None if the initial weights are not known or the outputs cannot tell.
-    no_regime : str
-        Why there is none, in words.
-    is_fast : bool
-        Fewer images were taken on request.
-    seconds : float
-        It took.
-    features : FeatureReport or None
-        What later papers add: the ansatz of what changed, exponents, class variation, richness; None if the
-        model cannot be run that way.
-    precision : str
-        How the precision of these numbers differs from that of the model, in words; empty if it does not.
-    """
-
-    name: str
-    n_parameters: int
-    layers: tuple[LayerSummary, ...]
-    data_name: str
-    n_images: int
-    image_shape: tuple[int, ...]
-    outcome: Outcome
-    profile: Profile | None
-    ansatz: Ansatz
-    eigenvectors: tuple[Eigenvectors, ...]
-    maps: tuple[LayerMaps, ...]
-    shown: Float[Tensor, "n *shape"]
-    faults: tuple[FilterFaults, ...]
-    changes: tuple[LayerChange, ...]
-    initial_source: str
-    has_own_initial: bool
-    regime: RegimeResult | None
-    no_regime: str
-    is_fast: bool
-    seconds: float
-    features: FeatureReport | None = None
-    precision: str = ""
-
-    def __repr__(self) -> str:
-        """One line: all numbers would fill a terminal many times."""
-        shape = " x ".join(map(str, self.image_shape))
-        skipped = f", {len(self.unmeasured)} not measured" if self.unmeasured else ""
-        right = "" if math.isnan(self.accuracy) else f", {self.accuracy:.1%} correct"
-        return (
-            f"Inspection({self.name!r}, {self.n_parameters:,} parameters, {self.n_layers} layers{skipped}; "
-            f"{self.n_images} images of {shape}{right})"
-        )
-
-    def _rows(self) -> list[Row]:
-        """One row for each layer: what it is, filters against gradients, faults, movement."""
-        rows: dict[str, Row] = {layer.name: cells(layer) for layer in self.layers}
-        for row in self.ansatz.pair(TRAINED):
-            rows[row.layer] |= cells(row)
-        for fault in self.faults:
-            rows[fault.name] |= cells(fault)
-        for change in self.changes:
-            rows[change.name] |= cells(change, "change_")
-        said = {"layer", "name", "pair", "change_name"}  # the name once, and all are the trained pair
-        return [
-            {"layer": layer, **{name: value for name, value in row.items() if name not in said}}
-            for layer, row in rows.items()
-        ]
-
-    @property
-    def accuracy(self) -> float:
-        """Share of right answers; NaN without labels."""
-        return self.outcome.value
-
-    @property
-    def chance(self) -> float:
-        """Share of the largest class; NaN without labels."""
-        return self.outcome.chance
-
-    @property
-    def unmeasured(self) -> dict[str, str]:
-        """Layers that nothing here speaks of, with the reason.
-
-        A layer of which only the initial network has no correlation is measured all the same.
-        """
-        pairs = tuple(f" ({pair})" for pair in (INITIAL, CROSSED, FILTERS))
-        return {name: why for name, why in self.ansatz.skipped.items() if not name.endswith(pairs)}
-
-    @property
-    def silent(self) -> tuple[FilterFaults, ...]:
-        """Layers all of whose filters are dead: they contribute nothing on these images."""
-        return tuple(fault for fault in self.faults if len(fault.dead) == fault.n_filters)
-
-    @property
-    def n_layers(self) -> int:
-        """Number of layers that the model has, measured or not."""
-        return len({layer.name for layer in self.layers} | self.unmeasured.keys())
 
 
 @follows_device
@@ -196,7 +69,7 @@ def inspect(
     seed: int = 0,
     name: str | None = None,
     show: bool | None = None,
-    listen: Callable[[Outcome], None] = lambda outcome: None,
+    listen: Callable[[Inspection], None] = lambda first: None,
 ) -> Inspection:
     """Look at a trained network: filters, energy profile, feature ansatz, maps, movement, faults.
 
@@ -224,8 +97,9 @@ def inspect(
         Name of the model in the report.
     show : bool, optional
         Force the progress bars on or off.
-    listen : callable, default lambda outcome: None
-        Told the accuracy, which is known first.
+    listen : callable, default lambda first: None
+        Given what takes no gradients as soon as it is known: accuracy, dead filters, first layer and movement. What is
+        still to come is in its `pending`.
 
     Examples
     --------
@@ -238,49 +112,199 @@ def inspect(
     begun = time.perf_counter()
     model, initial = as_network(model), None if initial is None else as_network(initial)
     given = tensor_or_images(data)
-    images = chosen_images(given, n_images, fast, seed)
-    whole, x = (one.x if isinstance(one, ImageData) else one for one in (given, images))
-    before = fresh_initial(model, seed=seed) if initial is None else initial
-    settings: dict[str, Any] = {
-        "layers": layers,
-        "output_part": output_part,
-        "output_sum": output_sum,
-        "seed": seed,
-        "show": show,
-    }
-    with without_autocast(model, before) as halves:
-        how_right = outcome(model, given, output_part=output_part, seed=seed)
-        listen(how_right)
-        trained, fresh = (
-            patch_gradients(which, x, n_images=len(x), label=label, **settings)
-            for which, label in ((model, "Gradients of the model"), (before, "Gradients before training"))
+    look = _Look(
+        model=model,
+        initial=initial,
+        given=given,
+        images=chosen_images(given, n_images, fast, seed),
+        layers=layers,
+        output_part=output_part,
+        output_sum=output_sum,
+        fast=fast,
+        seed=seed,
+        name=name or type(model).__name__,
+    )
+    with without_autocast(model, look.before) as halves, planned(show=show) as plan:
+        applied = applied_layers(model, look.x[:1], layers)
+        demand_memory(applied)
+        plan.expect(look.seconds(applied))
+        first = look.first(applied, plan, begun)
+        listen(first)
+        if first.outcome.problem:  # nothing else would mean anything
+            return dataclasses.replace(first, pending=(), precision=precision_words(halves))
+        whole = look.whole(first, plan)
+        return dataclasses.replace(
+            whole, precision=precision_words(halves), seconds=time.perf_counter() - begun
         )
-        parameter = next(model.parameters())
-        movement, why_not = regime_or_reason(model, initial, images, output_part, fast, seed, show)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Look:
+    """What is measured and how: first what takes forward passes only, then gradients."""
+
+    model: nn.Module
+    initial: nn.Module | None
+    given: ImageData | Tensor
+    images: ImageData | Tensor
+    layers: str | Sequence[str]
+    output_part: OutputName
+    output_sum: str
+    fast: bool
+    seed: int
+    name: str
+
+    @cached_property
+    def before(self) -> nn.Module:
+        """The initial network, or a fresh initialisation."""
+        return fresh_initial(self.model, seed=self.seed) if self.initial is None else self.initial
+
+    @cached_property
+    def x(self) -> Tensor:
+        """The images for gradients."""
+        return self.images.x if isinstance(self.images, ImageData) else self.images
+
+    @cached_property
+    def all_x(self) -> Tensor:
+        """All images, for forward passes."""
+        return self.given.x if isinstance(self.given, ImageData) else self.given
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a forward pass of a thousand images would take minutes."""
+        return self.x[0, 0].numel() > LARGE_PIXELS
+
+    @property
+    def n_initial(self) -> int:
+        """Images for the gradients of the initial network: it is a control, and has the error bars of a control."""
+        return max(1, len(self.x) // 4)
+
+    @property
+    def n_first(self) -> int:
+        """Images on which dead filters are looked for before the first page."""
+        return N_FIRST_LARGE if self.is_large else ENOUGH_IMAGES
+
+    def seconds(self, applied: AppliedLayers) -> dict[str, float]:
+        """Steps and the seconds that each should take."""
+        pass_ = applied.seconds
+        labelled = isinstance(self.given, ImageData) and self.output_part is None
+        right = min(N_LARGE if self.is_large else N_SMALL, len(self.given)) if labelled else 0
+        correlations = seconds_of_correlations(applied)
+        gradients = seconds_of_gradients(applied, len(self.x))
+        steps = {
+            "accuracy": right * pass_ + 0.1,
+            "dead filters": min(self.n_first, len(self.given)) * pass_,
+            "first layer and movement": 1 + correlations / 8,
+            "gradients": gradients,
+            "gradients before training": seconds_of_gradients(applied, self.n_initial),
+            "correlations": correlations * (1 if self.initial is None else 3),
+            "dead filters on 1,000 images": (min(ENOUGH_IMAGES, len(self.given)) - self.n_first) * pass_,
+            "maps": N_SHOWN * 6 * pass_,
+            "regime": gradients / 4,
+            "what later papers add": gradients / 8 + correlations,
+        }
+        if self.initial is None:
+            del steps["gradients before training"], steps["regime"]
+        return {name: max(0.0, value) for name, value in steps.items()}
+
+    def first(self, applied: AppliedLayers, plan: Plan, begun: float) -> Inspection:
+        """Accuracy, dead filters, first layer and movement: what needs no gradients."""
+        plan.begin("accuracy")
+        how_right = outcome(self.model, self.given, output_part=self.output_part, seed=self.seed)
+        rows = list(applied.layers.values())
+        plan.begin("dead filters")
+        faults = faults_of(self.model, rows, self.all_x, self.seed, n_images=self.n_first)
+        plan.begin("first layer and movement")
+        parameter = next(self.model.parameters())
+        before = applied_layers(self.before, self.x[:1], self.layers)
         return Inspection(
-            name=name or type(model).__name__,
-            n_parameters=sum(p.numel() for p in model.parameters()),
-            layers=_summaries(trained, _calls(model, x[:1])),
-            data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
-            n_images=len(x),
-            image_shape=tuple(x.shape[1:]),
+            name=self.name,
+            n_parameters=sum(p.numel() for p in self.model.parameters()),
+            layers=tuple(_summary(layer, applied.calls) for layer in rows),
+            data_name=str(self.images.meta.get("name", "images"))
+            if isinstance(self.images, ImageData)
+            else "images",
+            n_images=len(self.x),
+            image_shape=tuple(self.x.shape[1:]),
             outcome=how_right,
-            profile=profile_or_none(model, x.to(parameter.device, parameter.dtype), seed),
-            ansatz=ansatz_from(trained, fresh, seed=seed),
-            eigenvectors=_eigenvectors(trained.layers),
-            maps=_maps(model, _views(trained.layers), x[:N_SHOWN]),
-            shown=_displayed(x[:N_SHOWN]),
-            faults=faults_of(model, trained, whole, seed),
-            changes=_changes(trained, fresh),
-            initial_source="a fresh initialisation" if initial is None else "given",
-            has_own_initial=initial is not None,
-            regime=movement,
-            no_regime=why_not,
-            is_fast=fast,
-            features=_features(model, initial, images, trained, output_part, fast, seed, show),
-            precision=precision_words(halves),
+            profile=profile_or_none(self.model, self.x.to(parameter.device, parameter.dtype), self.seed),
+            ansatz=Ansatz(rows=(), n_images=len(self.x), method="", is_exact=True, skipped=applied.skipped),
+            eigenvectors=(),
+            maps=(),
+            shown=_displayed(self.x[:N_SHOWN]),
+            faults=faults,
+            changes=changes_of(applied.layers, before.layers),
+            initial_source="a fresh initialisation" if self.initial is None else "given",
+            has_own_initial=self.initial is not None,
+            regime=None,
+            no_regime="",
+            is_fast=self.fast,
+            pending=LATER if self.initial is None else (*LATER, "whether training was lazy"),
             seconds=time.perf_counter() - begun,
         )
+
+    def whole(self, first: Inspection, plan: Plan) -> Inspection:
+        """What gradients tell, added to what forward passes told."""
+        plan.begin("gradients")
+        trained = self._gradients(self.model, len(self.x))
+        before = None
+        if self.initial is not None:
+            plan.begin("gradients before training")
+            before = self._gradients(self.initial, self.n_initial)
+        plan.begin("correlations")
+        correlations = ansatz_from(trained, before, seed=self.seed)
+        plan.begin("dead filters on 1,000 images")
+        faults = {fault.name: fault for fault in self._faults_of_many(first)}
+        measured = [layer.name for layer in trained.layers]
+        summaries = {layer.name: layer for layer in first.layers}
+        plan.begin("maps")
+        maps = _maps(self.model, _views(trained.layers), self.x[:N_SHOWN])
+        movement, why_not = self._regime(plan)
+        plan.begin("what later papers add")
+        return dataclasses.replace(
+            first,
+            layers=tuple(summaries[name] for name in measured),
+            ansatz=correlations,
+            eigenvectors=_eigenvectors(trained.layers),
+            maps=maps,
+            faults=tuple(faults[name] for name in measured),
+            changes=tuple(change for change in first.changes if change.name in measured),
+            regime=movement,
+            no_regime=why_not,
+            features=self._features(trained),
+            pending=(),
+        )
+
+    def _gradients(self, model: nn.Module, n_images: int) -> PatchGradients:
+        return patch_gradients(
+            model, self.x, n_images=n_images, layers=self.layers, output_part=self.output_part,
+            output_sum=self.output_sum, seed=self.seed,
+        )  # fmt: skip
+
+    def _faults_of_many(self, first: Inspection) -> tuple[FilterFaults, ...]:
+        """Dead filters on a thousand images, where fewer left some silent and more are there."""
+        n_seen = min(ENOUGH_IMAGES, len(self.given))
+        if n_seen <= self.n_first or not any(fault.dead for fault in first.faults):
+            return first.faults
+        layers = applied_layers(self.model, self.x[:1], self.layers).layers
+        return faults_of(self.model, list(layers.values()), self.all_x, self.seed)
+
+    def _regime(self, plan: Plan) -> tuple[RegimeResult | None, str]:
+        if "regime" in plan.steps:
+            plan.begin("regime")
+        return regime_or_reason(
+            self.model, self.initial, self.images, self.output_part, self.fast, self.seed, None
+        )
+
+    def _features(self, trained: PatchGradients) -> FeatureReport | None:
+        if self.output_part is not None:
+            return None
+        n = (FAST_LARGE if self.fast else LARGE_IMAGES) if self.is_large else FAST_SMALL
+        try:
+            return feature_report(
+                self.model, self.images, initial=self.initial, gradients=trained, n_images=n, seed=self.seed
+            )
+        except InvalidInput:  # layers that answer differently to one image and to many
+            return None
 
 
 def chosen_images(
@@ -295,22 +319,10 @@ def chosen_images(
         )
     if n_images is not None and n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
-    is_large = x[0, 0].numel() > 128**2
+    is_large = x[0, 0].numel() > LARGE_PIXELS
     usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large else (FAST_SMALL if fast else SMALL_IMAGES)
     n = min(n_images or usual, len(x))
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
-
-
-def faults_of(
-    model: nn.Module, gradients: PatchGradients, images: Tensor, seed: int
-) -> tuple[FilterFaults, ...]:
-    """Dead and duplicate filters; death is looked for on many images, as that takes forward passes only."""
-    names = [layer.name for layer in gradients.layers]
-    activity = filter_activity(model, images, layers=names, seed=seed)
-    return tuple(
-        filter_faults(layer.filters, activity.active[layer.name], n_images=activity.n_images, name=layer.name)
-        for layer in gradients.layers
-    )
 
 
 def precision_words(halves: set[str]) -> str:
@@ -320,26 +332,13 @@ def precision_words(halves: set[str]) -> str:
     return f"its forward pass switches to {' and '.join(sorted(halves))} by autocast; all was measured in float32"
 
 
-def _calls(model: nn.Module, image: Tensor) -> dict[str, int]:
-    """How often a forward pass of one image applies each layer."""
-    model, _ = in_full_precision(model)
-    parameter = next(model.parameters())
-    recorder = Recorder(model)
-    with evaluating(model):
-        recorder.discover(image.to(parameter.device, parameter.dtype))
-    return recorder.calls
-
-
-def _summaries(agops: PatchGradients, calls: Mapping[str, int]) -> tuple[LayerSummary, ...]:
-    return tuple(
-        LayerSummary(
-            name=layer.name,
-            kind=layer.kind,
-            shape=(layer.filters.shape[0] * layer.filters.shape[1], *layer.shape),
-            n_weights=layer.filters.numel(),
-            n_calls=calls.get(layer.name, 1),
-        )
-        for layer in agops.layers
+def _summary(layer: AppliedLayer, calls: Mapping[str, int]) -> LayerSummary:
+    return LayerSummary(
+        name=layer.name,
+        kind=layer.kind,
+        shape=(len(layer.weight), *layer.shape),
+        n_weights=layer.weight.numel(),
+        n_calls=calls.get(layer.name, 1),
     )
 
 
@@ -361,7 +360,7 @@ def regime_or_reason(
     if count < 2:
         return None, "it needs at least two images"
     one = (images.x if isinstance(images, ImageData) else images)[0, 0]
-    most = N_REGIME_LARGE if one.numel() > 128**2 else N_REGIME
+    most = N_REGIME_LARGE if one.numel() > LARGE_PIXELS else N_REGIME
     try:
         return regime(
             model, images, initial=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,
@@ -369,28 +368,6 @@ def regime_or_reason(
         ), ""  # fmt: skip
     except InvalidInput as error:  # no forward-mode derivative, frozen weights, images that meet
         return None, str(error)
-
-
-def _features(
-    model: nn.Module,
-    initial: nn.Module | None,
-    images: ImageData | Tensor,
-    trained: PatchGradients,
-    output_part: OutputName,
-    fast: bool,
-    seed: int,
-    show: bool | None,
-) -> FeatureReport | None:
-    if output_part is not None:
-        return None
-    one = (images.x if isinstance(images, ImageData) else images)[0, 0]
-    n = (FAST_LARGE if fast else LARGE_IMAGES) if one.numel() > 128**2 else FAST_SMALL
-    try:
-        return feature_report(
-            model, images, initial=initial, gradients=trained, n_images=n, seed=seed, show=show
-        )
-    except InvalidInput:  # layers that answer differently to one image and to many
-        return None
 
 
 def profile_or_none(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
@@ -440,10 +417,3 @@ def _displayed(x: Float[Tensor, "n *shape"]) -> Float[Tensor, "n *shape"]:
     if low >= 0 and high <= 1:
         return shown
     return (shown - low) / max(high - low, 1e-12)
-
-
-def _changes(trained: PatchGradients, fresh: PatchGradients) -> tuple[LayerChange, ...]:
-    # a layer that starts from zero has no distance relative to its start
-    initial = {layer.name: layer.filters for layer in fresh.layers if layer.filters.any()}
-    common = {layer.name: layer.filters for layer in trained.layers if layer.name in initial}
-    return layer_changes(common, initial)

@@ -5,26 +5,21 @@ import math
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES, FilterFaults
-from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange
-from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
-from firstlight.pages.figures.pictures import picture_grid, sprite
 from firstlight.pages.page import Page, Panel, Section
 from firstlight.questions.inspect.accuracy import Outcome
-from firstlight.questions.inspect.measure import Inspection
-from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence, count
+from firstlight.questions.inspect.page_ansatz import FOLLOW, ansatz_advice, ansatz_sections, count
+from firstlight.questions.inspect.page_findings import FAULTS, MOVED, highlights, layer_table
+from firstlight.questions.inspect.page_first_layer import first_layer_section, listed
 from firstlight.questions.inspect.page_newer_papers import later_sections
+from firstlight.questions.inspect.result import Inspection
 from firstlight.questions.regime.page import LAZY, regime_sections
 
 FEW_IMAGES = 32  # below, a sentence about gradients says on how many images it rests
-MOST_SHOWN = 128  # filters in the picture
-MOST_LISTED = 40  # numbers of dead filters in a sentence; the table has all
 
 
 def inspection_page(inspection: Inspection) -> Page:
@@ -38,36 +33,58 @@ def inspection_page(inspection: Inspection) -> Page:
             (f"No other verdict is given: {inspection.outcome.problem}", _what(inspection)),
             tried_sections(inspection.outcome),
         )
-    sections = [_first_layer(inspection.profile, inspection.faults)] if inspection.profile is not None else []
-    sections += [
-        *_faults(inspection),
-        *ansatz_sections(
-            inspection.ansatz,
-            eigenvectors=inspection.eigenvectors,
-            maps=inspection.maps,
-            shown=inspection.shown,
-            calls={layer.name: layer.n_calls for layer in inspection.layers},
-        ),
-        _movement(inspection),
-        *_lazy(inspection),
-        *later_sections(inspection.features),
-    ]
-    few = f"On {count(inspection.n_images, 'image')} only: " if inspection.n_images < FEW_IMAGES else ""
+    sections = (
+        [first_layer_section(inspection.profile, inspection.faults)] if inspection.profile is not None else []
+    )
+    sections += [*_faults(inspection), *_gradient_sections(inspection), _movement(inspection)]
+    if not inspection.pending:
+        sections += [*_lazy(inspection), *later_sections(inspection.features)]
+    shown = highlights(inspection)
     lead = (
         *_accuracy(inspection),
         *_unmeasured(inspection),
         *_precision(inspection),
-        _fault_words(inspection),
-        f"{few}{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
-        _moved(inspection),
-        _what(inspection),
+        *(() if any(found.section == FAULTS for found in shown) else (_fault_words(inspection),)),
+        *_few(inspection),
     )
-    return _page(inspection, lead, tuple(sections))
+    return dataclasses.replace(
+        _page(inspection, lead, tuple(sections)),
+        highlights=shown,
+        table=layer_table(inspection),
+        is_folded=True,
+        pending=inspection.pending,
+        reloads=True,
+    )
+
+
+def _gradient_sections(inspection: Inspection) -> tuple[Section, ...]:
+    """What gradients tell, or that it is still to come."""
+    if inspection.pending:
+        return (Section(title=FOLLOW, answer="Still being measured: it takes gradients of every layer."),)
+    found = ansatz_sections(
+        inspection.ansatz,
+        eigenvectors=inspection.eigenvectors,
+        maps=inspection.maps,
+        shown=inspection.shown,
+        calls={layer.name: layer.n_calls for layer in inspection.layers},
+    )
+    few = f"On {count(inspection.n_images, 'image')} only: " if inspection.n_images < FEW_IMAGES else ""
+    said = f"{few}{found[0].answer} {ansatz_advice(inspection.ansatz)}".strip()
+    return (dataclasses.replace(found[0], answer=said), *found[1:])
+
+
+def _few(inspection: Inspection) -> tuple[str, ...]:
+    """On how few images the findings rest."""
+    if inspection.n_images >= FEW_IMAGES:
+        return ()
+    return (
+        f"Gradients were measured on {count(inspection.n_images, 'image')} only: take what they say as a hint.",
+    )
 
 
 def _page(inspection: Inspection, lead: tuple[str, ...], sections: tuple[Section, ...]) -> Page:
     return Page(
-        title=f"What {inspection.name} has learned",
+        title=f"What {inspection.name.removeprefix('networks:')} has learned",
         lead=lead,
         sections=(*sections, _model(inspection)),
         facts={
@@ -117,10 +134,13 @@ def _what(inspection: Inspection) -> str:
     shape = " x ".join(str(side) for side in inspection.image_shape)
     text = (
         f"{inspection.name} has {inspection.n_parameters:,} parameters, {count(convolutions, 'convolution')} and "
-        f"{count(len(inspection.layers) - convolutions, 'linear layer')}. Its gradients were "
-        f"measured on {count(inspection.n_images, 'image')} of {shape}."
+        f"{count(len(inspection.layers) - convolutions, 'linear layer')}, and takes images of {shape}."
     )
-    return text
+    return (
+        text
+        if inspection.pending
+        else f"{text} Gradients were measured on {count(inspection.n_images, 'image')}."
+    )
 
 
 def _unmeasured(inspection: Inspection) -> tuple[str, ...]:
@@ -158,85 +178,8 @@ def _model(inspection: Inspection) -> Section:
         + (f", applied {layer.n_calls} times to every image" if layer.n_calls > 1 else "")
         for i, layer in enumerate(inspection.layers)
     }
-    return Section(title="What was measured?", answer=_certainty(inspection), details=layers)
-
-
-def _first_layer(profile: Profile, faults: tuple[FilterFaults, ...]) -> Section:
-    filters = profile.layer.weight.float()
-    dead = [
-        i
-        for fault in faults
-        if f"{fault.name}.weight" == profile.layer.name
-        for i in fault.dead
-        if i < MOST_SHOWN
-    ]
-    dead_words = f" Crossed out: {count(len(dead), 'dead filter')} ({_listed(dead)})." if dead else ""
-    name = profile.layer.name.removesuffix(".weight")
-    controls = profile.controls()
-    coarse = float(profile.amplitude.square().cumsum(0)[max(len(profile.amplitude) // 3 - 1, 0)])
-    share = coarse / float(profile.amplitude.square().sum())
-    return Section(
-        title="What does the first layer look at?",
-        answer=f"The coarsest third of the patch patterns holds {share:.0%} of its filters' energy; evenly spread "
-        f"filters would have 33 %. The profile correlates at {controls['random filters']:.2f} with that of random "
-        f"filters and at {controls['root of variances']:.2f} with the root of the patch variances, which a single "
-        "step of training imprints whatever the labels are.",
-        panels=(
-            Panel(
-                figure=picture_grid(
-                    _pictures(filters[:MOST_SHOWN]),
-                    title=f"Filters of {name}" if name else "Filters of the first layer",
-                    alt=f"{min(len(filters), MOST_SHOWN)} small patterns, the filters of the first convolution",
-                    scale="all",
-                    marked=dict.fromkeys(dead, "dead"),
-                    columns=16,
-                ),
-                formulas=("energy",),
-                shows="All filters on one symmetric scale; middle grey is zero."
-                + (f" The first {MOST_SHOWN} of {len(filters)}." if len(filters) > MOST_SHOWN else "")
-                + dead_words,
-            ),
-            Panel(
-                figure=profile_figure(profile),
-                shows="Amplitude of the filters along the principal components of the patches, from coarse to fine.",
-                published="Trained first layers agree on a band: neither the very coarse nor the very fine.",
-                formulas=("energy", "components"),
-            ),
-        ),
-    )
-
-
-def _listed(numbers: list[int]) -> str:
-    """Numbers with commas, cut short after as many as a sentence can hold."""
-    return ", ".join(map(str, numbers[:MOST_LISTED])) + (", ..." if len(numbers) > MOST_LISTED else "")
-
-
-def profile_figure(profile: Profile) -> Figure:
-    """Amplitude along the components, with random filters and the root of the variances."""
-    top = float(profile.amplitude.max())
-    root = profile.root_variance / profile.root_variance.max() * top
-    figure = curves(
-        [
-            Curve(name="this model", values=profile.amplitude[None]),
-            Curve(name="random filters of the same size", values=profile.nulls, role="null"),
-            Curve(name="root of patch variances (scaled)", values=root[None], role="theory"),
-        ],
-        title="Energy profile of the first layer",
-        alt="Amplitude against patch component for the model, for random filters and for the root of the variances",
-        x="patch component, by decreasing variance",
-        y="amplitude",
-    )
-    # components span all channels, of which a filter of a group sees a part
-    patterns = profile.pca.basis.mT.reshape(-1, profile.layer.channels, *profile.layer.size)
-    return dataclasses.replace(figure, sprite=sprite(_pictures(patterns), name="component"))
-
-
-def _pictures(patterns: Float[Tensor, "n c h w"]) -> Float[Tensor, "n k rows columns"]:
-    """Patterns as pictures: in grey or colour if that is what their channels are, else channels below each other."""
-    n, channels, h, w = patterns.shape
-    if channels in (1, 3) and h > 1:
-        return patterns
-    return patterns.reshape(n, 1, 1, channels) if h == w == 1 else patterns.reshape(n, 1, channels * h, w)
+    said = _what(inspection) if inspection.pending else f"{_what(inspection)} {_certainty(inspection)}"
+    return Section(title="What was measured?", answer=said, details=layers)
 
 
 def _moved(inspection: Inspection) -> str:
@@ -263,9 +206,7 @@ def _moved(inspection: Inspection) -> str:
 def _movement(inspection: Inspection) -> Section:
     """Distances where they mean something: every network is far from a fresh initialisation."""
     changes = inspection.changes
-    title = (
-        "How far did every layer move?" if inspection.has_own_initial else "How many directions are in use?"
-    )
+    title = MOVED if inspection.has_own_initial else "How many directions are in use?"
     panels = []
     if changes and inspection.has_own_initial:
         panels.append(
@@ -337,9 +278,10 @@ def _rank_figure(changes: tuple[LayerChange, ...]) -> Figure:
 
 def _fault_words(inspection: Inspection) -> str:
     """Which filters do nothing, or nothing new, and what to do about them."""
-    hidden = {row.layer for row in inspection.ansatz.rows if not row.is_output}
     silent = inspection.silent
-    faults = [f for f in inspection.faults if (f.name in hidden or f.dead) and f not in silent]
+    faults = [
+        f for f in inspection.faults if (f.name not in inspection.outputs or f.dead) and f not in silent
+    ]
     dead, same = sum(len(f.dead) for f in faults), sum(f.n_superfluous for f in faults)
     total = sum(f.n_filters for f in inspection.faults)
     if dead == same == 0 and not silent:
@@ -391,13 +333,13 @@ def _silent_words(silent: Sequence[FilterFaults]) -> str:
 def _dead_words(faults: Sequence[FilterFaults], dead: int, total: int) -> str:
     """The dead filters of the layer that images meet first among those that have any, one by one."""
     first = next(fault for fault in faults if fault.dead)
-    numbers = _listed(list(first.dead))
+    numbers = listed(list(first.dead))
     verb = "is" if len(first.dead) == 1 else "are"
-    listed = f"{len(first.dead)} of {first.n_filters} filters of layer {first.name} {verb} dead: {numbers}."
+    said = f"{len(first.dead)} of {first.n_filters} filters of layer {first.name} {verb} dead: {numbers}."
     if dead == len(first.dead):
-        return listed
+        return said
     layers = sum(bool(fault.dead) for fault in faults)
-    return f"{listed} In all, {dead:,} of {total:,} filters in {layers} layers are."
+    return f"{said} In all, {dead:,} of {total:,} filters in {layers} layers are."
 
 
 def _faults(inspection: Inspection) -> tuple[Section, ...]:
@@ -430,7 +372,7 @@ def _faults(inspection: Inspection) -> tuple[Section, ...]:
         }
     )
     section = Section(
-        title="Are there dead or repeated filters?",
+        title=FAULTS,
         answer=_fault_words(inspection),
         panels=(
             Panel(

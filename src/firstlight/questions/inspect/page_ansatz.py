@@ -82,24 +82,36 @@ def _beaten(rows: Sequence[AnsatzRow]) -> str:
     )
 
 
-def ansatz_advice(ansatz: Ansatz) -> str:
-    """What to make of the correlation."""
+def ansatz_verdict(ansatz: Ansatz) -> str | None:
+    """Whether filters "follow" the gradients, follow "partly", "not", or are "mixed"; None if no layer can tell."""
     rows = _judged(ansatz)
     if not rows:
-        return ""
+        return None
     above, below = (beyond_chance(n, n=len(rows), p=_chance(rows)) for n in _outside(rows))
     if above and below:
-        return "Judge it layer by layer: in some the filters follow the gradients, in others they avoid them."
+        return "mixed"
+    if not above:
+        return "not"
+    return "follow" if _way(rows) >= CLEAR else "partly"
+
+
+def _way(rows: Sequence[AnsatzRow]) -> float:
+    """How far the correlations are on the way from their controls to 1."""
     null = sum(float(row.null_pearson.mean()) for row in rows) / len(rows)
-    share = sum(row.excess for row in rows) / len(rows) / max(1 - null, 1e-9)
-    if above and share >= CLEAR:
-        return "Its filters may be read as the features that it uses."
-    if above:
-        return (
-            f"They follow the gradients, but only {share:.0%} of the way from the control to a perfect correlation: do "
-            "not read them as the features."
-        )
-    return "Do not read its filters as the features that it uses: random ones would correlate as much."
+    return sum(row.excess for row in rows) / len(rows) / max(1 - null, 1e-9)
+
+
+def ansatz_advice(ansatz: Ansatz) -> str:
+    """What to make of the correlation."""
+    share = _way(rows) if (rows := _judged(ansatz)) else 0.0
+    return {
+        None: "",
+        "mixed": "Judge it layer by layer: in some the filters follow the gradients, in others they avoid them.",
+        "follow": "Its filters may be read as the features that it uses.",
+        "partly": f"They follow the gradients, but only {share:.0%} of the way from the control to a perfect "
+        "correlation: do not read them as the features.",
+        "not": "Do not read its filters as the features that it uses: random ones would correlate as much.",
+    }[ansatz_verdict(ansatz)]
 
 
 def _judged(ansatz: Ansatz) -> tuple[AnsatzRow, ...]:

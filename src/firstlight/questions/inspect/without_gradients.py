@@ -1,0 +1,176 @@
+"""What weights and forward passes tell of a network: its layers, dead filters, movement, and the cost of the rest."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from firstlight._internal.autograd.forward_recorder import Recorder
+from firstlight._internal.autograd.gradient_accumulators import reduced_passes
+from firstlight._internal.autograd.layers import AppliedLayer
+from firstlight._internal.autograd.model_outputs import (
+    N_EXACT,
+    N_LEADING,
+    N_RANDOM,
+    demand_finite_weights,
+    run,
+)
+from firstlight._internal.autograd.model_state import demand_differentiable, evaluating, in_full_precision
+from firstlight._internal.environment import free_memory
+from firstlight._internal.errors import InvalidInput
+from firstlight.measures.feature_ansatz.ansatz import N_NULLS
+from firstlight.measures.feature_ansatz.filter_activity import (
+    ENOUGH_IMAGES,
+    FilterFaults,
+    filter_activity,
+    filter_faults,
+)
+from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, discovered
+from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
+from firstlight.models.kinds import unwrapped
+
+N_FIRST_LARGE = 64  # images larger than 128 x 128 on which dead filters are looked for before the first page
+FLOPS = 1e10  # of decompositions in double precision, in a second of one core
+PASS = 1.5  # a backward pass to the inputs of all layers, in forward passes: as many products, and their sums
+
+
+@dataclass(frozen=True, eq=False)
+class AppliedLayers:
+    """The layers that a forward pass applies to one image, and what it took.
+
+    Parameters
+    ----------
+    layers : dict of str to AppliedLayer
+        By name, in the order of the forward pass.
+    skipped : dict of str to str
+        Layers that cannot be measured, with the reason.
+    calls, elements : dict of str to int
+        How often an image meets each layer, and how many numbers that gives.
+    n_outputs : int
+        Of the model; 0 if it returns no row of numbers.
+    seconds : float
+        Of one forward pass.
+    """
+
+    layers: dict[str, AppliedLayer]
+    skipped: dict[str, str]
+    calls: dict[str, int]
+    elements: dict[str, int]
+    n_outputs: int
+    seconds: float
+
+
+def applied_layers(model: nn.Module, image: Tensor, names: str | Sequence[str] = "all") -> AppliedLayers:
+    """Layers of a model as it applies them, from two forward passes of one image.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Any module that maps images to outputs.
+    image : Tensor of shape (1, ...)
+        As the model expects it.
+    names : str or sequence of str, default 'all'
+        "all", "convolutions", or names of layers.
+    """
+    model = unwrapped(model)
+    demand_differentiable(model)
+    demand_finite_weights(model)
+    model, _ = in_full_precision(model)
+    with torch.no_grad(), evaluating(model):
+        image = image.to(next(model.parameters()))
+        recorder = Recorder(model)
+        layers, skipped = discovered(recorder, image, names if isinstance(names, str) else tuple(names))
+        calls, elements = dict(recorder.calls), dict(recorder.elements)
+        begun = time.perf_counter()  # the first pass also compiles and allocates
+        outputs = run(model, image)
+        seconds = time.perf_counter() - begun
+    n_outputs = outputs[0].numel() if isinstance(outputs, Tensor) and outputs.ndim else 0
+    return AppliedLayers(layers, skipped, calls, elements, n_outputs, seconds)
+
+
+def faults_of(
+    model: nn.Module,
+    layers: Sequence[AppliedLayer | LayerGradients],
+    images: Tensor,
+    seed: int,
+    *,
+    n_images: int = ENOUGH_IMAGES,
+) -> tuple[FilterFaults, ...]:
+    """Dead and duplicate filters; death is looked for on many images, as that takes forward passes only."""
+    activity = filter_activity(
+        model, images, layers=[layer.name for layer in layers], n_images=n_images, seed=seed
+    )
+    return tuple(
+        filter_faults(layer.filters, activity.active[layer.name], n_images=activity.n_images, name=layer.name)
+        for layer in layers
+    )
+
+
+def changes_of(
+    trained: Mapping[str, AppliedLayer], initial: Mapping[str, AppliedLayer]
+) -> tuple[LayerChange, ...]:
+    """Distance of every layer from its initial weights."""
+    # a layer that starts from zero has no distance relative to its start
+    before = {name: layer.filters for name, layer in initial.items() if bool(layer.weight.any())}
+    common = {name: layer.filters for name, layer in trained.items() if name in before}
+    return layer_changes(common, {name: before[name] for name in common})
+
+
+def demand_memory(applied: AppliedLayers) -> None:
+    """Refuse, before anything is computed, a model whose matrices do not fit into memory."""
+    needed = _bytes_needed(applied.layers)
+    if needed > (free := free_memory()):
+        raise InvalidInput(
+            f"Measuring this model takes about {needed / 1e9:.1f} GB of memory; {free / 1e9:.1f} GB are free. Choose "
+            "fewer layers by `layers`, or close other programs."
+        )
+
+
+def _bytes_needed(layers: Mapping[str, AppliedLayer]) -> int:
+    """Sums of gradients, filters in double precision before and after, and the rotations of the largest layer."""
+    ranks = {name: _rank(layer) for name, layer in layers.items()}
+    sums = sum(2 * 8 * layer.groups * ranks[name] ** 2 for name, layer in layers.items())
+    weights = sum(2 * 8 * layer.weight.numel() for layer in layers.values())
+    largest = max(
+        (8 * 3 * N_NULLS * layer.groups * ranks[name] ** 2 for name, layer in layers.items()), default=0
+    )
+    return sums + weights + largest + 1_000_000_000  # the graph of one block of images
+
+
+def _rank(layer: AppliedLayer) -> int:
+    return min(len(layer.weight) // layer.groups, layer.weight[0].numel())
+
+
+def seconds_of_gradients(applied: AppliedLayers, n_images: int) -> float:
+    """Seconds that gradients of all layers should take, from those of a forward pass."""
+    layers, elements = applied.layers, applied.elements
+    # products of the layer itself and those of its sum of outer products, for one image and pass
+    forward = {name: elements[name] * layer.weight[0].numel() for name, layer in layers.items()}
+    sums = {name: elements[name] * _rank(layer) for name, layer in layers.items()}
+    n_outputs = applied.n_outputs
+    usual = n_outputs if n_outputs <= N_EXACT else N_LEADING + N_RANDOM
+    fewer = reduced_passes(layers, elements, n_images=n_images, n_outputs=n_outputs)
+    apart = frozenset(name for some in fewer for name in some.layers)
+    rounds = [(usual, frozenset(layers) - apart), *((some.n_passes, some.layers) for some in fewer)]
+    whole = max(1, sum(forward.values()))
+    passes = 1.0
+    for n_passes, wanted in rounds:
+        names = list(layers)
+        # a pass goes down to the first layer that it is for
+        deepest = min((names.index(name) for name in wanted), default=len(names))
+        reached = sum(forward[name] for name in names[deepest:])
+        passes += PASS * n_passes * (reached + sum(sums[name] for name in wanted)) / whole
+    return n_images * passes * applied.seconds
+
+
+def seconds_of_correlations(applied: AppliedLayers) -> float:
+    """Seconds that correlations with their nulls should take: decompositions of the matrices of every layer."""
+    work = {
+        (layer.groups, _rank(layer), len(layer.weight) // layer.groups) for layer in applied.layers.values()
+    }
+    # frames are drawn once for layers of equal shape, and rotated for each
+    frames = sum(4 * N_NULLS * g * k * r**2 for g, r, k in work)
+    each = sum((10 + 4 * N_NULLS) * layer.groups * _rank(layer) ** 3 for layer in applied.layers.values())
+    return (frames + each) / FLOPS
