@@ -80,6 +80,11 @@ def test_the_wheel_holds_code_data_and_licence_and_nothing_else(wheel):
     templates = {file.name for file in (ROOT / "src/firstlight/pages/templates").iterdir() if file.is_file()}
     assert templates
     assert {Path(name).name for name in names if "/pages/templates/" in name} == templates
+    assert {Path(name).suffix for name in names if "/questions/labels/labels." in name} == {
+        ".css",
+        ".html",
+        ".js",
+    }
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert all(
         name.split("/")[0] in ("firstlight", wheel.name.split("-py3")[0] + ".dist-info") for name in names

@@ -120,17 +120,15 @@ def test_a_negative_ridge_is_refused():
 GEOMETRY = PatchGeometry.square(2)
 
 
-@pytest.mark.parametrize("signed", [False, True])
 @given(st.integers(10, 60), st.integers(2, 10), st.integers(0, 7), st.integers(0, 20))
-def test_blocks_are_equal_and_sorted_by_the_projection(signed, n, n_classes, component, seed):
+def test_blocks_are_equal_and_sorted_by_the_projection(n, n_classes, component, seed):
     train = pictures(n, seed=seed)
     pca = patch_pca(train.x, GEOMETRY)
-    labelled = PatchProjectionLabels.fit(
-        train, pca, GEOMETRY, component, n_classes=n_classes, signed=signed
-    ).transform(train)
+    labelled = PatchProjectionLabels.fit(train, pca, GEOMETRY, component, n_classes=n_classes).transform(
+        train
+    )
     assert int(labelled.counts.max() - labelled.counts.min()) <= 1
-    values = extract_patches(train.x, GEOMETRY).mean(1) @ pca.basis[:, component]
-    values = values if signed else values.abs()
+    values = (extract_patches(train.x, GEOMETRY).mean(1) @ pca.basis[:, component]).abs()
     sorted_labels = labelled.y[values.argsort(descending=True)]
     assert (sorted_labels.diff() >= 0).all()
     assert labelled.n_classes == n_classes
@@ -143,7 +141,7 @@ def test_projection_labels_of_another_split_use_the_training_cuts():
     labelled = transform.transform(test)
     assert transform.transform(test.take(torch.tensor([7]))).y[0] == labelled.y[7]
     note = labelled.meta["interventions"][-1]
-    assert (note["name"], note["component"], note["signed"]) == ("patch_projection_labels", 0, False)
+    assert (note["name"], note["component"]) == ("patch_projection_labels", 0)
 
 
 @pytest.mark.parametrize(

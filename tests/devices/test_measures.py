@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 import firstlight
-from firstlight import insights
 from firstlight._internal.devices import device_of
 from firstlight._internal.seeds import global_seed
 from firstlight.data import ImageData
@@ -21,12 +20,14 @@ from firstlight.estimators import LinearizedClassifier
 from firstlight.kernels import ConvKernel, kernel_agop, kernel_gram
 from firstlight.kernels.accelerator import accelerator, uses_tensors
 from firstlight.measures import copy_or_memorise as identity
-from firstlight.measures import layers as since
+from firstlight.measures import layers as layer_measures
 from firstlight.measures import learning_order, linearized
-from firstlight.measures.copy_or_memorise import layer_chain as stages
-from firstlight.measures.feature_ansatz import ansatz, patch_gradients
+from firstlight.measures.copy_or_memorise.layer_images import upper_outputs
+from firstlight.measures.feature_ansatz import ansatz, centred_ansatz, patch_gradients, stationarity
 from firstlight.measures.first_layer import patch_basis, profile
 from firstlight.models import build
+from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_tasks
+from firstlight.questions.inspect.newer_papers import feature_report
 from firstlight.questions.labels.measure import check_labels
 
 TIMES = {"seconds", "cost"}  # fields that are never twice the same
@@ -74,7 +75,7 @@ def _solved(m: nn.Module, data: ImageData, form: str) -> list[torch.Tensor]:
 
 def _watched(m: nn.Module, data: ImageData) -> list[dict[str, float]]:
     rows = []
-    insights.watch(m, lambda step, values: rows.append(values), data, budget=1e9)
+    firstlight.watch(m, lambda step, values: rows.append(values), data, budget=1e9)
     return rows
 
 
@@ -91,20 +92,20 @@ MEASURES = {
     "solve_linearized, primal": lambda m, b, data: _solved(m, data, "primal"),
     "profile": lambda m, b, data: profile(m, data, subtract=b),
     "patch_basis": lambda m, b, data: patch_basis(m, data)[1],
-    "explain_profile": lambda m, b, data: insights.explain_profile(m, data, subtract=b),
+    "explain_profile": lambda m, b, data: firstlight.explain_profile(m, data, subtract=b),
     "penultimate_features": lambda m, b, data: learning_order.penultimate_features(m, data.x),
     "compact_representation": lambda m, b, data: learning_order.compact_representation(linear(m), (1, 6, 6)),
     "response": lambda m, b, data: identity.response(chain(m), data.x[0]),
     "image_outputs": lambda m, b, data: identity.image_outputs(chain(m), data.x),
     "layer_images": lambda m, b, data: identity.layer_images(chain(m), data.x[0]),
     "size_response": lambda m, b, data: identity.size_response(chain(m), data.x, (6, 9)),
-    "upper_outputs": lambda m, b, data: stages.upper_outputs(chain(m), data.x, layers=1),
-    "layer_probe": lambda m, b, data: since.layer_probe(chain(m), data, data),
-    "stationarity": lambda m, b, data: since.stationarity(m, data, weight_decay=0.01, draws=2),
-    "centred_ansatz": lambda m, b, data: since.centred_ansatz(m, data.x, initial=b, show=False),
-    "activations": lambda m, b, data: since.activations(m, data.x),
-    "feature_report": lambda m, b, data: insights.feature_report(m, data, initial=b, show=False),
-    "regime": lambda m, b, data: insights.regime(m, data, initial=b, n_kernel=6, n_fit=3, show=False),
+    "upper_outputs": lambda m, b, data: upper_outputs(chain(m), data.x, layers=1),
+    "layer_probe": lambda m, b, data: layer_measures.layer_probe(chain(m), data, data),
+    "stationarity": lambda m, b, data: stationarity(m, data, weight_decay=0.01, draws=2),
+    "centred_ansatz": lambda m, b, data: centred_ansatz(m, data.x, initial=b, show=False),
+    "activations": lambda m, b, data: layer_measures.activations(m, data.x),
+    "feature_report": lambda m, b, data: feature_report(m, data, initial=b, show=False),
+    "regime": lambda m, b, data: firstlight.regime(m, data, initial=b, n_kernel=6, n_fit=3, show=False),
     "inspect": lambda m, b, data: firstlight.inspect(m, data, initial=b, show=False),
     "inspect, no initial": lambda m, b, data: firstlight.inspect(m, data, fast=True, show=False),
     "compare": lambda m, b, data: firstlight.compare({"one": b, "two": m}, data, show=False),
@@ -208,6 +209,6 @@ def test_labels_are_checked_elsewhere(single):
 
 
 def test_the_identity_task_runs_elsewhere(second):
-    task = insights.IdentityTask(depth=2, image_size=6, steps=3, dataset="photos")
-    runs = [insights.run_identity_tasks([task], device=device)[0] for device in (None, "second")]
+    task = IdentityTask(depth=2, image_size=6, steps=3, dataset="photos")
+    runs = [run_identity_tasks([task], device=device)[0] for device in (None, "second")]
     assert_equal(*(run.measured for run in runs))

@@ -188,7 +188,8 @@ def test_processes_compute_on_the_device_of_their_parent(second, monkeypatch):
 
 
 def test_a_process_without_the_device_says_so(second):
-    task = _on_this_device(str)
+    with firstlight.computing_on("second"):
+        task = _on_this_device(str)
     second_device.MODULE.is_there = False
     with pytest.raises(
         InvalidInput, match=r"`device` must be auto, cpu, cuda or mps; second is not available"

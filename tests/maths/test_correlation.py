@@ -155,7 +155,6 @@ def test_equal_pairings_count_as_extreme():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bootstrap_interval(normal(5), normal(5, seed=1), seed=0, level=1.0), "level=1.0"),
         (lambda: bootstrap_interval(normal(5), normal(5, seed=1), seed=0, draws=0), "draws=0"),
         (lambda: permutation_baseline(normal(5), torch.ones(5), seed=0), "must vary"),
         (lambda: null_spread(2), "d=2"),

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 import torch
 from hypothesis import given
@@ -31,7 +33,9 @@ def test_the_matrix_reproduces_a_linear_network_of_any_structure(shape, stride, 
         nn.LazyLinear(3),
     ).double()
     model.eval()(torch.zeros(1, *shape).double())
-    weights = compact_representation(model.train(), shape, block=block)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules[compact_representation.__module__], "BLOCK", block)
+        weights = compact_representation(model.train(), shape)
     x = torch.randn(5, *shape, dtype=torch.float64)
     with torch.no_grad():
         expected = model.eval()(x) - model(torch.zeros_like(x))

@@ -112,7 +112,6 @@ def test_features_that_are_all_used_are_rich_and_random_ones_are_not():
     # as many outputs as features: every readout spans them, and the null says so
     assert float(rich.null.min()) == pytest.approx(rich.value, abs=1e-6)
     assert rich.n_outputs == 3
-    assert lazy.effective_dimension > 30
 
 
 def test_richness_needs_images_that_differ():

@@ -27,7 +27,6 @@ class Bank:
     trained: Float[Tensor, "nets k d"]
     initial: Float[Tensor, "nets k d"]
     train_accuracy: tuple[float, ...]
-    last_loss: tuple[float, ...]
     networks: tuple[Trained, ...]
 
     def profiles(self, pca: PCA, *, subtract: bool = False) -> Float[Tensor, "nets m"]:
@@ -59,7 +58,6 @@ def bank(spec: ModelSpec, n: int, data: ImageData, recipe: Recipe, *, label: str
         trained=torch.stack([net.weights[name].flatten(1).double() for net in nets]),
         initial=torch.stack([net.initial[name].flatten(1).double() for net in nets]),
         train_accuracy=tuple(accuracy(net.into(spec(net.seed)), data) for net in nets),
-        last_loss=tuple(float(net.history.by_epoch()[-1]) for net in nets),
         networks=tuple(nets),
     )
 

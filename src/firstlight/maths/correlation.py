@@ -31,21 +31,21 @@ class Interval(Result):
         Lower end.
     high : float
         Upper end.
-    level : float
+    level : float, default 0.95
         Share of repetitions in which such a range covers the truth.
     """
 
     value: float
     low: float
     high: float
-    level: float
+    level: float = 0.95
 
     def percent(self, digits: int = 0) -> str:
         """A share in words, with its range.
 
         Examples
         --------
-        >>> Interval(value=0.91, low=0.882, high=0.934, level=0.95).percent()
+        >>> Interval(value=0.91, low=0.882, high=0.934).percent()
         '91% (88% to 93%)'
         """
         value, low, high = (f"{share:.{digits}%}" for share in (self.value, self.low, self.high))
@@ -76,7 +76,7 @@ class ChanceBaseline(Result):
         return float(self.draws.std(correction=0))
 
 
-def share_interval(hits: int, n: int, *, level: float = 0.95) -> Interval:
+def share_interval(hits: int, n: int) -> Interval:
     """Share of hits with Wilson's interval, which stays in [0, 1] and holds for small numbers too.
 
     Examples
@@ -84,11 +84,11 @@ def share_interval(hits: int, n: int, *, level: float = 0.95) -> Interval:
     >>> [round(bound, 3) for bound in (share_interval(9, 10).low, share_interval(9, 10).high)]
     [0.596, 0.982]
     """
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = NormalDist().inv_cdf(0.975)
     share = hits / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return Interval(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half), level=level)
+    return Interval(value=share, low=max(0.0, centre - half), high=min(1.0, centre + half))
 
 
 def pearson(a: Rows, b: Rows) -> Float[Tensor, "*rows"]:
@@ -169,11 +169,9 @@ def bootstrap_interval(
     b: Num[Tensor, " n"],
     *,
     seed: int,
-    statistic: Statistic = pearson,
     draws: int = 1000,
-    level: float = 0.95,
 ) -> Interval:
-    """Percentile interval of a statistic over pairs drawn again with replacement.
+    """Percentile interval of :func:`pearson` over pairs drawn again with replacement.
 
     Parameters
     ----------
@@ -183,22 +181,21 @@ def bootstrap_interval(
         The other entry.
     seed : int
         Seed for the draws.
-    statistic : Statistic, default pearson
-        Acts on two matrices row by row, such as :func:`pearson` or :func:`spearman`.
     draws : int, default 1000
         Number of resamples. Those that are constant, where no correlation exists, are drawn again.
-    level : float, default 0.95
-        Share of the draws inside the interval.
     """
-    _check_level(level)
     _check_draws(draws)
     # pairs are drawn together: the relation between a and b is what is resampled
-    value = float(statistic(a, b))  # refuses constant input before any draw
+    value = float(pearson(a, b))  # refuses constant input before any draw
     generator = generator_from("bootstrap", seed)
-    values = torch.cat([_resampled(a, b, statistic, part, generator) for part in _chunks(draws, len(a))])
-    tail = (1 - level) / 2
-    low, high = torch.quantile(values, torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
-    return Interval(value=value, low=low, high=high, level=level)
+    values = torch.cat([_resampled(a, b, part, generator) for part in _chunks(draws, len(a))])
+    return percentile_interval(value, values)
+
+
+def percentile_interval(value: float, draws: Float[Tensor, " draws"]) -> Interval:
+    """The range of 95 % of the draws, around the value of what is at hand."""
+    low, high = torch.quantile(draws, torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+    return Interval(value=value, low=low, high=high)
 
 
 def permutation_baseline(
@@ -237,11 +234,11 @@ def permutation_baseline(
     return ChanceBaseline(value=float(value), draws=values, p_value=(1 + int(extreme.sum())) / (draws + 1))
 
 
-def _resampled(a: Tensor, b: Tensor, statistic: Statistic, draws: int, generator: torch.Generator) -> Tensor:
+def _resampled(a: Tensor, b: Tensor, draws: int, generator: torch.Generator) -> Tensor:
     index = torch.randint(len(a), (draws, len(a)), generator=generator)
     while (flat := _is_constant(a[index]) | _is_constant(b[index])).any():
         index[flat] = torch.randint(len(a), (int(flat.sum()), len(a)), generator=generator)
-    return statistic(a[index], b[index])
+    return pearson(a[index], b[index])
 
 
 def _chunks(draws: int, n: int) -> list[int]:
@@ -285,11 +282,6 @@ def _check_pair(a: Tensor, b: Tensor) -> None:
     for name, values in (("a", a), ("b", b)):
         if not values.isfinite().all():
             raise InvalidInput(f"`{name}` holds NaN or infinite entries: the correlation is undefined.")
-
-
-def _check_level(level: float) -> None:
-    if not 0 < level < 1:
-        raise InvalidInput(f"`level` must lie strictly between 0 and 1; got level={level}.")
 
 
 def _check_draws(draws: int) -> None:

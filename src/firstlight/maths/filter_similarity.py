@@ -56,16 +56,16 @@ class FiltersInSingularBasis:
         if w.shape[1] <= w.shape[2]:
             # WWᵀ = U S² Uᵀ, and V S = WᵀU
             squares, left = torch.linalg.eigh(w @ w.mT)
-            squares, kept = _cut(squares)
-            left = left * kept[:, None, :]
+            squares, nonzero = _cut(squares)
+            left = left * nonzero[:, None, :]
             right = w.mT @ left
         else:
             # WᵀW = V S² Vᵀ, and U = W V / S where S > 0
             squares, basis = torch.linalg.eigh(w.mT @ w)
-            squares, kept = _cut(squares)
+            squares, nonzero = _cut(squares)
             roots = squares.sqrt()
             right = basis * roots[:, None, :]
-            left = (w @ basis) / torch.where(kept, roots, 1.0)[:, None, :] * kept[:, None, :]
+            left = (w @ basis) / torch.where(nonzero, roots, 1.0)[:, None, :] * nonzero[:, None, :]
         return cls(w, left, right, squares)
 
     def inner(self, q: Float[Tensor, "g k k"]) -> Float[Tensor, "g r r"]:
@@ -130,12 +130,12 @@ def rotated(
     values, _ = torch.linalg.eigh(q)
     roots = values.clamp(min=0).sqrt()
     g, k, r = left.shape
-    kept = (left.square().sum(1) > 0.5).double()
+    nonzero = (left.square().sum(1) > 0.5).double()
     rotations = []
     for draw in range(draws):
         frames = _frames(g, k, r, seed, draw)
         order = torch.randperm(g, generator=generator_from("places", seed, draw))
-        half = roots[order][..., None] * frames * kept[:, None, :]
+        half = roots[order][..., None] * frames * nonzero[:, None, :]
         rotations.append(half.mT @ half)
     return torch.stack(rotations)
 
@@ -151,8 +151,8 @@ def _frames(g: int, k: int, r: int, seed: int, draw: int) -> Float[Tensor, "g k 
 
 def _cut(squares: Tensor) -> tuple[Tensor, Tensor]:
     """Squared singular values without those that are rounding only."""
-    kept = squares > squares.shape[1] * torch.finfo(torch.float64).eps * squares.amax()
-    return torch.where(kept, squares, 0.0), kept
+    nonzero = squares > squares.shape[1] * torch.finfo(torch.float64).eps * squares.amax()
+    return torch.where(nonzero, squares, 0.0), nonzero
 
 
 def _ratio(product: Tensor, squared: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
@@ -76,14 +76,7 @@ class PCA(Result):
                 f"`n_components` must lie in 1 .. {self.n_components}, the components there are; "
                 f"got n_components={n_components}."
             )
-        return PCA(
-            mean=self.mean,
-            basis=self.basis[:, :n_components],
-            variances=self.variances[:n_components],
-            n_samples=self.n_samples,
-            n_vectors=self.n_vectors,
-            centred=self.centred,
-        )
+        return replace(self, basis=self.basis[:, :n_components], variances=self.variances[:n_components])
 
     def project(self, vectors: Float[Tensor, "n d"]) -> Float[Tensor, "n m"]:
         """Coordinates in the basis, in float64."""

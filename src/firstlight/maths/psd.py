@@ -35,10 +35,8 @@ def psd_sqrt(matrix: Float[Tensor, "d d"], *, rtol: float | None = None) -> Floa
     return ((vectors * values.sqrt()) @ vectors.T).to(matrix.dtype)
 
 
-def psd_pinv(
-    matrix: Float[Tensor, "d d"], *, rtol: float | None = None, power: float = 1.0
-) -> Float[Tensor, "d d"]:
-    r"""Pseudo-inverse :math:`A^{+}`, or its power :math:`(A^{+})^{p}`, of a positive semidefinite matrix.
+def psd_pinv(matrix: Float[Tensor, "d d"], *, rtol: float | None = None) -> Float[Tensor, "d d"]:
+    r"""Pseudo-inverse :math:`A^{+}` of a positive semidefinite matrix.
 
     Parameters
     ----------
@@ -48,8 +46,6 @@ def psd_pinv(
         Cut-off relative to the largest eigenvalue; directions below it map to zero. Default as in
         :func:`psd_sqrt`. Natural-image moments reach 1e-11 of the top, so the cut-off is part of any
         result that depends on the inverse: name it there.
-    power : float, default 1.0
-        0.5 gives the inverse square root.
 
     Examples
     --------
@@ -58,8 +54,8 @@ def psd_pinv(
             [0.0000, 0.0000]])
     """
     values, vectors = _spectrum(matrix, rtol)
-    # 1 in the place of 0 before the power, so that 0 never becomes infinite
-    inverse = torch.where(values > 0, values, 1.0).pow(-power) * (values > 0)
+    # 1 in the place of 0 before the division, so that 0 never becomes infinite
+    inverse = (values > 0) / torch.where(values > 0, values, 1.0)
     return ((vectors * inverse) @ vectors.T).to(matrix.dtype)
 
 

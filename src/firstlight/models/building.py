@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -230,15 +230,7 @@ class ModelSpec:
     @property
     def config(self) -> dict[str, Any]:
         """All settings as plain values, for the store."""
-        return {
-            "name": self.name,
-            "classes": self.classes,
-            "shape": self.shape,
-            "initialiser": self.initialiser,
-            "initialiser_options": self.initialiser_options,
-            "first_scale": self.first_scale,
-            "options": self.options,
-        }
+        return asdict(self)
 
     def __call__(self, seed: int) -> nn.Module:
         """Build the network with the weights of this seed."""

@@ -203,7 +203,7 @@ def render_with(
     folder: Path | None = None,
     **words: Any,
 ) -> str:
-    """Fill one of our templates, or one in `folder` that extends ours, with all that figures need."""
+    """Fill one of our templates, or one in `folder` that extends ours and brings its styles and scripts along."""
     import jinja2  # imported when a page is written: 100 ms
 
     loaders: list[jinja2.BaseLoader] = [jinja2.PackageLoader("firstlight.pages")]
@@ -223,8 +223,8 @@ def render_with(
     return templates.get_template(template).render(
         version=__version__,
         static=static,
-        style=_template("page.css"),
-        script="" if static else _template("page.js"),
+        style=_template("page.css") + _own(folder, "css"),
+        script="" if static else _template("page.js") + _own(folder, "js"),
         drawing_of=lambda shown: drawings[id(shown)],
         formulas=formulas_of([name for panel in panels for name in panel.formulas]),
         **words,
@@ -268,6 +268,12 @@ def write_html(html: str, path: Path) -> Path:
 
 def _template(name: str) -> str:
     return resources.files("firstlight.pages").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _own(folder: Path | None, kind: str) -> str:
+    """What a page of its own adds to what all pages share: the files of this kind beside its template."""
+    files = [] if folder is None else sorted(folder.glob(f"*.{kind}"))
+    return "".join(file.read_text(encoding="utf-8") for file in files)
 
 
 LEVEL = 0.05  # share of cases in which chance alone may pass for more

@@ -164,15 +164,9 @@ def weights(
     return reached + spectral.apply(decay(spectral.values, rate=rate, steps=steps), initial.double())
 
 
-def optimal_weights(
-    spectral: Spectrum, y: Float[Tensor, "n *outputs"], *, cutoff: float = 0.0
-) -> Float[Tensor, "d *outputs"]:
-    r"""Minimum-norm least squares, :math:`G^+ K^\top y`, without eigenvalues below `cutoff` of the largest.
-
-    The choice of `cutoff` decides the outcome where eigenvalues reach 1e-11 of the largest: always
-    report it.
-    """
-    keep = spectral.values > cutoff * spectral.values[0]
+def optimal_weights(spectral: Spectrum, y: Float[Tensor, "n *outputs"]) -> Float[Tensor, "d *outputs"]:
+    r"""Minimum-norm least squares, :math:`G^+ K^\top y`, over the eigenvalues that the spectrum kept."""
+    keep = spectral.values > 0
     inverse = torch.where(keep, 1 / spectral.values.clamp(min=torch.finfo(torch.float64).tiny), 0.0)
     moment = spectral.moment(y.double())
     return spectral.vectors @ (inverse.reshape(-1, *[1] * (y.ndim - 1)) * moment)

@@ -94,11 +94,10 @@ def random_label_moments(
     rate: float,
     steps: float,
     coding: LabelCoding = LabelCoding.BERNOULLI,
-    positive: float = 0.5,
 ) -> RandomLabelMoments:
     r"""Moments of the weights when labels are random.
 
-    .. math:: E[w_t] = \pi F_t K^\top 1, \qquad \mathrm{Cov}[w_t] = \pi(1-\pi) F_t G F_t
+    .. math:: E[w_t] = \tfrac12 F_t K^\top 1, \qquad \mathrm{Cov}[w_t] = \tfrac14 F_t G F_t
 
     Shuffled balanced labels replace G by :math:`\frac{N}{N-1}(G - N \bar k \bar k^\top)`; signs have zero
     mean and covariance :math:`F_t G F_t`.
@@ -111,8 +110,6 @@ def random_label_moments(
         The time.
     coding : LabelCoding, default LabelCoding.BERNOULLI
         How labels are drawn.
-    positive : float, default 0.5
-        Share of positive labels; shuffling needs one half.
 
     References
     ----------
@@ -126,13 +123,9 @@ def random_label_moments(
     if coding is LabelCoding.SIGNS:
         return RandomLabelMoments(mean=torch.zeros_like(mean_direction), covariance=covariance)
     if coding is LabelCoding.SHUFFLED:
-        if positive != 0.5:
-            raise InvalidInput(f"`positive` must be 0.5 for shuffled labels; got positive={positive}.")
         centred = covariance - torch.outer(mean_direction, mean_direction) / n
         return RandomLabelMoments(mean=0.5 * mean_direction, covariance=0.25 * n / (n - 1) * centred)
-    return RandomLabelMoments(
-        mean=positive * mean_direction, covariance=positive * (1 - positive) * covariance
-    )
+    return RandomLabelMoments(mean=0.5 * mean_direction, covariance=0.25 * covariance)
 
 
 def expected_squared_profile(
@@ -147,8 +140,8 @@ def expected_squared_profile(
     .. [1] FirstLayer, theorem A.3, which gives the limit of infinite width (E-14).
     """
     moved = weights(spectral, y, rate=rate, steps=steps).square()
-    kept = decay(spectral.values, rate=rate, steps=steps).square()
-    remembered = (spectral.vectors.square() * kept).sum(1)
+    remaining = decay(spectral.values, rate=rate, steps=steps).square()
+    remembered = (spectral.vectors.square() * remaining).sum(1)
     return moved + sigma**2 / width * remembered + sigma**2 * (1 - 1 / width)
 
 

@@ -88,8 +88,8 @@ def fit_from_gram(
     values, vectors = values.flip(0), vectors.flip(1)
     share = len(gram) * torch.finfo(gram.dtype).eps if cutoff is None else cutoff
     rank = int((values > share * values[0].clamp(min=0)).sum())
-    kept = vectors[:, :rank]
-    return LinearFit(values=values[:rank], vectors=kept, moment=kept.T @ residuals.double())
+    leading = vectors[:, :rank]
+    return LinearFit(values=values[:rank], vectors=leading, moment=leading.T @ residuals.double())
 
 
 def fit_from_jacobian(

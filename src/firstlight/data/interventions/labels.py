@@ -130,7 +130,7 @@ class PatchProjectionLabels(Result):
 
     Training images are sorted by :math:`|\langle K_i, p\rangle|`, largest first, and cut in equal blocks;
     class 0 holds the largest. Other splits are cut at the same values. The paper says "magnitude", which we
-    read as the absolute value; `signed` takes the projection itself.
+    read as the absolute value.
 
     Parameters
     ----------
@@ -142,8 +142,6 @@ class PatchProjectionLabels(Result):
         Its index, from 0.
     thresholds : Tensor of shape (cuts,)
         Values between the blocks, decreasing.
-    signed : bool
-        Whether the sign counts.
 
     Notes
     -----
@@ -155,7 +153,6 @@ class PatchProjectionLabels(Result):
     geometry: PatchGeometry
     component: int
     thresholds: Float[Tensor, " cuts"]
-    signed: bool
 
     @classmethod
     def fit(
@@ -166,7 +163,6 @@ class PatchProjectionLabels(Result):
         component: int,
         *,
         n_classes: int = 10,
-        signed: bool = False,
     ) -> "PatchProjectionLabels":
         """Find where to cut, from the training images.
 
@@ -186,16 +182,14 @@ class PatchProjectionLabels(Result):
                 f"`n_classes` must lie in 2 .. {len(train)}, the number of images; got n_classes={n_classes}."
             )
         direction = pca.basis[:, component]
-        values = _magnitudes(train.x, direction, geometry, signed).sort(descending=True).values
+        values = _magnitudes(train.x, direction, geometry).sort(descending=True).values
         cuts = torch.tensor([len(train) * block // n_classes for block in range(1, n_classes)])
         thresholds = (values[cuts - 1] + values[cuts]) / 2
-        return cls(
-            direction=direction, geometry=geometry, component=component, thresholds=thresholds, signed=signed
-        )
+        return cls(direction=direction, geometry=geometry, component=component, thresholds=thresholds)
 
     def transform(self, data: ImageData) -> ImageData:
         """Relabelled copy of any split, with classes named by their block."""
-        values = _magnitudes(data.x, self.direction, self.geometry, self.signed)
+        values = _magnitudes(data.x, self.direction, self.geometry)
         y = torch.searchsorted(-self.thresholds, -values)
         classes = tuple(f"block {block}" for block in range(len(self.thresholds) + 1))
         note = noted(
@@ -203,7 +197,6 @@ class PatchProjectionLabels(Result):
             "patch_projection_labels",
             component=self.component,
             size=list(self.geometry.size),
-            signed=self.signed,
         )
         return data.replace(y=y, classes=classes, meta=note)
 
@@ -212,9 +205,8 @@ def _coordinates(x: Tensor, pca: PCA) -> Float[Tensor, "n p"]:
     return torch.cat([pca.project(part.flatten(1)) for part in parts(x)])
 
 
-def _magnitudes(x: Tensor, direction: Tensor, geometry: PatchGeometry, signed: bool) -> Tensor:
-    values = mean_patches(x, geometry) @ direction
-    return values if signed else values.abs()
+def _magnitudes(x: Tensor, direction: Tensor, geometry: PatchGeometry) -> Tensor:
+    return (mean_patches(x, geometry) @ direction).abs()
 
 
 def _plane(points: Float[Tensor, "n p"], targets: Float[Tensor, " n"], ridge: float) -> tuple[Tensor, float]:

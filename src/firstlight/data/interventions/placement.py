@@ -12,10 +12,11 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions.record import noted
 
 
-def random_shifts(data: ImageData, max_shift: int = 7, *, seed: int, fill: float | None = None) -> ImageData:
+def random_shifts(data: ImageData, max_shift: int = 7, *, seed: int) -> ImageData:
     """Move every image by its own uniform draw of up to `max_shift` pixels along each axis.
 
-    Drawn once: the result is a fixed data set, as direct solves need. What leaves the frame is lost.
+    Drawn once: the result is a fixed data set, as direct solves need. What leaves the frame is lost. Uncovered
+    pixels get the smallest value of their channel: the background of digits, before and after normalisation.
 
     Parameters
     ----------
@@ -25,9 +26,6 @@ def random_shifts(data: ImageData, max_shift: int = 7, *, seed: int, fill: float
         Largest displacement, either way.
     seed : int
         Decides the displacements.
-    fill : float, optional
-        Value of the uncovered pixels; by default the smallest of each channel, which is the background of
-        digits before and after normalisation.
     """
     _, h, w = data.shape
     if not 0 <= max_shift < min(h, w):
@@ -38,8 +36,7 @@ def random_shifts(data: ImageData, max_shift: int = 7, *, seed: int, fill: float
     shifts = torch.randint(
         -max_shift, max_shift + 1, (len(data), 2), generator=generator_from("shifts", seed)
     )
-    background = data.x.amin((0, 2, 3)) if fill is None else torch.full((data.shape[0],), fill)
-    x = shifted(data.x, shifts, background.to(data.x.dtype))
+    x = shifted(data.x, shifts, data.x.amin((0, 2, 3)))
     return data.replace(x=x, meta=noted(data, "random_shifts", max_shift=max_shift, seed=seed))
 
 

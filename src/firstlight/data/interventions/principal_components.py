@@ -4,7 +4,7 @@ All are fitted on the training split and applied to any split. Fitting costs one
 `pca=` to share it between several interventions on the same images.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -162,10 +162,7 @@ class Amplification(Result):
         )
         if not standardise:
             return bare
-        fitted = ChannelNormalisation.fit(bare.transform(train))
-        return cls(
-            pca=pca, shape=train.shape, first=first, last=first + count, factor=factor, normalisation=fitted
-        )
+        return replace(bare, normalisation=ChannelNormalisation.fit(bare.transform(train)))
 
     def transform(self, data: ImageData) -> ImageData:
         """Amplified copy of any split."""

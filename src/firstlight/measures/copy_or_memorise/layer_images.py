@@ -1,11 +1,10 @@
 """A chain of layers cut into stages, and what passes through each as one picture."""
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -40,20 +39,18 @@ class LayerImages(Result):
     ----------
     singular : Tensor of shape (layers, h, w)
         Top singular image.
-    best, best_channel : Tensor of shape (layers, h, w) or integer Tensor of shape (layers,)
-        The channel best correlated with the input (by size), and its number.
+    best : Tensor of shape (layers, h, w)
+        The channel best correlated with the input (by size).
     first : Tensor of shape (layers, h, w)
         Channel 0.
-    singular_similarity, best_similarity : Tensor of shape (layers,)
+    singular_similarity : Tensor of shape (layers,)
         Absolute Pearson correlation with the input.
     """
 
     singular: Float[Tensor, "layers h w"]
     best: Float[Tensor, "layers h w"]
-    best_channel: Int[Tensor, " layers"]
     first: Float[Tensor, "layers h w"]
     singular_similarity: Float[Tensor, " layers"]
-    best_similarity: Float[Tensor, " layers"]
 
 
 @follows_device
@@ -71,7 +68,7 @@ def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages
         As the network sees it.
     """
     grey = image.double().mean(0)
-    rows: dict[str, list[Tensor]] = {"singular": [], "best": [], "best_channel": [], "first": []}
+    rows: dict[str, list[Tensor]] = {"singular": [], "best": [], "first": []}
     for output in stage_outputs(model, image[None]):
         if output.ndim != 4 or output.shape[2:] != image.shape[1:]:
             raise InvalidInput(
@@ -82,14 +79,12 @@ def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages
         # absolute: a channel that shows the negative carries the image just as well
         likeness = similarities(channels[:, None], grey.expand(len(channels), 1, *grey.shape)).abs()
         rows["singular"].append(top_singular_image(channels))
-        rows["best_channel"].append(likeness.argmax())
         rows["best"].append(channels[int(likeness.argmax())])
         rows["first"].append(channels[0])
     pictures = {name: torch.stack(values) for name, values in rows.items()}
     return LayerImages(
         **pictures,
         singular_similarity=_likeness(pictures["singular"], grey),
-        best_similarity=_likeness(pictures["best"], grey),
     )
 
 
@@ -227,21 +222,16 @@ def with_circular_padding(model: nn.Module) -> nn.Module:
     return circular
 
 
-def weight_changes(
-    initial: dict[str, Tensor], trained: dict[str, Tensor], *, names: Sequence[str] | None = None
-) -> dict[str, float]:
+def weight_changes(initial: dict[str, Tensor], trained: dict[str, Tensor]) -> dict[str, float]:
     r"""Relative distance :math:`\|W^0 - W^*\| / \|W^0\|` of every weight matrix or kernel, by name.
 
     Parameters
     ----------
     initial, trained : dict of str to Tensor
         State dictionaries of one network before and after training.
-    names : sequence of str, optional
-        Which tensors; by default all with at least two axes, which leaves out biases.
     """
-    chosen = [name for name, w in initial.items() if w.ndim > 1] if names is None else names
     changes = {}
-    for name in chosen:
+    for name in (name for name, w in initial.items() if w.ndim > 1):  # no biases
         before, after = initial[name].double(), trained[name].double()
         if not before.any():
             raise InvalidInput(f"`initial` weights {name!r} are all zero: no change is relative to that.")

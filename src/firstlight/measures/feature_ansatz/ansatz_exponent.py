@@ -141,11 +141,11 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     largest = float(values.max())
     if not largest > 0:
         return math.nan, math.nan, math.nan
-    kept = values > values.shape[1] * torch.finfo(torch.float64).eps * largest
+    positive = values > values.shape[1] * torch.finfo(torch.float64).eps * largest
     # c^a = exp(a log(c/c₁)): relative to the largest, so that no power overflows
-    logs = torch.where(kept, values / largest, 1.0).log()[kept]
+    logs = torch.where(positive, values / largest, 1.0).log()[positive]
     # m_j = e_jᵀ S² e_j / ‖S²‖
-    mass = torch.einsum("gi,gij->gj", squares, vectors.square())[kept] / squares.norm()
+    mass = torch.einsum("gi,gij->gj", squares, vectors.square())[positive] / squares.norm()
 
     def cosine(power: float) -> float:
         powers = (power * logs).exp()

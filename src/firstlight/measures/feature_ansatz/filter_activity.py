@@ -326,11 +326,11 @@ def filter_faults(
 
 def _connected(linked: Tensor) -> Iterator[tuple[int, ...]]:
     """Sets of two and more indices that links join."""
-    left = set(linked.any(1).nonzero().flatten().tolist())
-    while left:
-        joined, frontier = set(), {left.pop()}
+    unvisited = set(linked.any(1).nonzero().flatten().tolist())
+    while unvisited:
+        joined, frontier = set(), {unvisited.pop()}
         while frontier:
             joined |= frontier
             frontier = {int(j) for i in frontier for j in linked[i].nonzero().flatten()} - joined
-        left -= joined
+        unvisited -= joined
         yield tuple(sorted(joined))

@@ -29,10 +29,7 @@ def patch_operator_map(
     matrix: Float[Tensor, "d d"],
     images: Images,
     geometry: PatchGeometry,
-    *,
-    root: bool = True,
-    per_channel: bool = False,
-) -> Float[Tensor, "n rows columns"] | Float[Tensor, "n c rows columns"]:
+) -> Float[Tensor, "n rows columns"]:
     r"""Norm of :math:`M^{1/2} x[p]` at every position: what M finds large in an image.
 
     Parameters
@@ -43,10 +40,6 @@ def patch_operator_map(
         Images or feature maps.
     geometry : PatchGeometry
         Geometry of the patches.
-    root : bool, default True
-        Use the square root of M; False gives :math:`\|M x[p]\|`, as in some of the paper's figures.
-    per_channel : bool, default False
-        One norm per channel of the result instead of one over the whole patch.
 
     Notes
     -----
@@ -54,17 +47,12 @@ def patch_operator_map(
 
     References
     ----------
-    .. [1] CNFA, section 2.2. The paper uses both M and its root (E-52) and leaves the norm open (E-57).
+    .. [1] CNFA, section 2.2. The paper uses both M and its root (E-52), and leaves the norm open (E-57).
     """
-    operator = psd_sqrt(matrix.double()) if root else matrix.double()
     # x[p] → M^½ x[p], whose norm is (x[p]ᵀ M x[p])^½
-    seen = extract_patches(images.double(), geometry) @ operator
+    seen = extract_patches(images.double(), geometry) @ psd_sqrt(matrix.double())
     h, w = geometry.positions(*images.shape[2:])
-    # from n, positions, (channel, place in the patch) to n, channel, row, column, place
-    channels = seen.reshape(len(images), h, w, images.shape[1], -1).permute(0, 3, 1, 2, 4)
-    if per_channel:
-        return channels.square().sum(4).sqrt()
-    return channels.square().sum((1, 4)).sqrt()
+    return seen.square().sum(2).sqrt().reshape(len(images), h, w)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,9 +160,9 @@ def sobel_map(images: Images) -> Maps:
 
 def _alike(a: Maps, b: Maps) -> Float[Tensor, " n"]:
     rows = []
-    for one, other in zip(a.flatten(1), b.flatten(1), strict=True):
-        is_flat = min(float(one.max() - one.min()), float(other.max() - other.min())) == 0
-        rows.append(0.0 if is_flat else float(pearson(one, other)))
+    for first, second in zip(a.flatten(1), b.flatten(1), strict=True):
+        is_flat = min(float(first.max() - first.min()), float(second.max() - second.min())) == 0
+        rows.append(0.0 if is_flat else float(pearson(first, second)))
     return torch.tensor(rows, dtype=torch.float64)
 
 

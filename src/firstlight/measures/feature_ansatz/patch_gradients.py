@@ -428,13 +428,15 @@ def _backward(
     rounds = [(recorder.anchor, directions, frozenset(sums.layers) - apart)]
     for anchor, some in zip(recorder.anchors, fewer, strict=True):
         rounds.append((anchor, some.directions(flat.shape[1]), some.layers))
-    left = total = sum(taken.n_passes for _, taken, wanted in rounds if wanted)
+    passes_left = total = sum(taken.n_passes for _, taken, wanted in rounds if wanted)
     for anchor, taken, wanted in rounds:
         sums.wanted = wanted
         # every cotangent v: J → Jᵀv at the output of each layer on the way, where `sums` receives it
         for cotangent in taken.cotangents(n, like=flat, generator=sums.generator) if wanted else ():
-            left -= 1
-            torch.autograd.grad(flat, anchor, cotangent, retain_graph=left > 0, allow_unused=bool(fewer))
+            passes_left -= 1
+            torch.autograd.grad(
+                flat, anchor, cotangent, retain_graph=passes_left > 0, allow_unused=bool(fewer)
+            )
             advance(n / total)
     recorder.forget()
 
@@ -480,7 +482,7 @@ def _batches(data: ImagesLike, model: nn.Module, n_images: int) -> tuple[Iterato
 def _prepared(
     batches: Iterable[Tensor | Sequence[Tensor]], parameter: Tensor | None, n_images: int
 ) -> Iterator[Tensor]:
-    left = n_images
+    images_left = n_images
     for batch in batches:
         # a batch of (images, labels): gradients of outputs need no labels
         images = batch if isinstance(batch, Tensor) else batch[0]
@@ -488,9 +490,9 @@ def _prepared(
             raise InvalidInput("`data` holds NaN or infinite pixels. Remove or repair those images first.")
         if parameter is not None and images.is_floating_point():
             images = images.to(parameter.device, parameter.dtype)
-        yield images.detach()[:left]
-        left -= len(images)
-        if left <= 0:
+        yield images.detach()[:images_left]
+        images_left -= len(images)
+        if images_left <= 0:
             return
 
 

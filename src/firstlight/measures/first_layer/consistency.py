@@ -17,6 +17,7 @@ from firstlight.maths.correlation import (
     correlation_matrix,
     null_spread,
     pearson,
+    percentile_interval,
     permutation_baseline,
 )
 from firstlight.maths.patches import PatchGeometry, mean_patches
@@ -38,10 +39,6 @@ class Agreement(Result):
         The correlation when components are matched at random.
     without_first : float
         The correlation with the first component left out; one large first component can make it alone.
-    with_random : tuple of 2 float
-        Mean correlation of each profile with random filters of its own shape.
-    with_root_variance : tuple of 2 float
-        Correlation of each with the square root of the patch variances.
     band : float
         Two standard deviations of the correlation of unrelated profiles of this length.
     """
@@ -50,8 +47,6 @@ class Agreement(Result):
     interval: Interval
     chance: ChanceBaseline
     without_first: float
-    with_random: tuple[float, float]
-    with_root_variance: tuple[float, float]
     band: float
 
 
@@ -74,15 +69,11 @@ def agreement(a: Profile, b: Profile, *, seed: int = 0, draws: int = 400) -> Agr
             f"profiles must have the same number of components; got {len(a.amplitude)} and {len(b.amplitude)}. "
             "Patches of different sizes have no common components."
         )
-    # what correlates as well with random filters or with the data alone is no evidence of learning
-    controls = a.controls(), b.controls()
     return Agreement(
         value=float(pearson(a.amplitude, b.amplitude)),
         interval=_over_filters(a, b, seed=seed, draws=draws),
         chance=permutation_baseline(a.amplitude, b.amplitude, seed=seed, draws=draws),
         without_first=float(pearson(a.amplitude[1:], b.amplitude[1:])),
-        with_random=(controls[0]["random filters"], controls[1]["random filters"]),
-        with_root_variance=(controls[0]["root of variances"], controls[1]["root of variances"]),
         band=2 * null_spread(len(a.amplitude)),
     )
 
@@ -136,7 +127,7 @@ def consistency(profiles: dict[str, Profile]) -> Consistency:
     )
 
 
-def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int, level: float = 0.95) -> Interval:
+def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int) -> Interval:
     """Percentile interval when the filters of both banks are drawn again with replacement."""
     generator = generator_from("filters", seed)
     # ⟨A_j, p_i⟩² of every filter, so that e_i of any draw is the root of a sum of rows
@@ -149,9 +140,7 @@ def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int, level: float
             chosen = torch.randint(len(square), (len(square),), generator=generator)
             amplitudes.append(square[chosen].sum(0).sqrt())
         correlations[i] = pearson(*amplitudes)
-    tail = (1 - level) / 2
-    low, high = torch.quantile(correlations, torch.tensor([tail, 1 - tail], dtype=torch.float64)).tolist()
-    return Interval(value=float(pearson(a.amplitude, b.amplitude)), low=low, high=high, level=level)
+    return percentile_interval(float(pearson(a.amplitude, b.amplitude)), correlations)
 
 
 def label_correlation(data: ImageData, pca: PCA, geometry: PatchGeometry) -> Float[Tensor, "classes m"]:

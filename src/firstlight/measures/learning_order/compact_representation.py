@@ -40,9 +40,7 @@ _ACTIVATIONS = frozenset(
 
 
 @follows_device
-def compact_representation(
-    model: nn.Module, shape: Sequence[int], *, block: int = BLOCK
-) -> Float[Tensor, "k q"]:
+def compact_representation(model: nn.Module, shape: Sequence[int]) -> Float[Tensor, "k q"]:
     r"""The matrix of a linear network of any structure: fully connected, convolutional, average pooling.
 
     .. math:: \mathbf{W} = [f(e_1) - f(0), \ldots, f(e_q) - f(0)]
@@ -56,15 +54,13 @@ def compact_representation(
         Left as it was; dropout is off.
     shape : sequence of int
         Shape of one input, such as (3, 32, 32).
-    block : int, default BLOCK
-        Basis vectors per forward pass, which bounds the memory.
 
     Returns
     -------
     Tensor of shape (k, q)
         In float64, computed on a copy in double precision. Cost of `q` images through the network.
     """
-    weights, is_linear = _pushed(model, shape, block)
+    weights, is_linear = _pushed(model, shape)
     if not is_linear:
         raise InvalidInput(
             f"the model must be linear, and {type(model).__name__} is not: f(x) - f(0) differs from Wx. "
@@ -74,9 +70,7 @@ def compact_representation(
 
 
 @follows_device
-def activation_free_representation(
-    model: nn.Module, shape: Sequence[int], *, block: int = BLOCK
-) -> Float[Tensor, "k q"]:
+def activation_free_representation(model: nn.Module, shape: Sequence[int]) -> Float[Tensor, "k q"]:
     """The same for a network with its activations left out, as the paper treats non-linear networks.
 
     Activations become the identity and maxima over windows become means (E-43), in layers and in function
@@ -84,7 +78,7 @@ def activation_free_representation(
     refused. Arguments as for :func:`compact_representation`.
     """
     with _NoActivations():
-        weights, is_linear = _pushed(model, shape, block)
+        weights, is_linear = _pushed(model, shape)
     if not is_linear:
         raise InvalidInput(
             f"{type(model).__name__} is not linear even without its activations; it has no such matrix."
@@ -210,10 +204,10 @@ def _columns(weights: Tensor, basis: Tensor, class_mean_removed: bool) -> Tensor
     return columns - columns.mean(-2, keepdim=True) if class_mean_removed else columns
 
 
-def _pushed(model: nn.Module, shape: Sequence[int], block: int) -> tuple[Tensor, bool]:
+def _pushed(model: nn.Module, shape: Sequence[int]) -> tuple[Tensor, bool]:
     """The matrix, and whether it reproduces the network at random inputs of several sizes."""
-    if block < 1 or min(shape) < 1:
-        raise InvalidInput(f"`block` and all of `shape` must be at least 1; got {block} and {tuple(shape)}.")
+    if min(shape) < 1:
+        raise InvalidInput(f"all of `shape` must be at least 1; got {tuple(shape)}.")
     q = math.prod(shape)
     # a copy in double precision: in a deep network f(e) - f(0) is far smaller than f(0), and float32 loses it
     exact = in_double(model).eval()
@@ -227,8 +221,8 @@ def _pushed(model: nn.Module, shape: Sequence[int], block: int) -> tuple[Tensor,
         # f(0), the biases pushed through: 𝐖 e_j = f(e_j) - f(0)
         offset = outputs(torch.zeros(1, q))
         rows = []
-        for start in range(0, q, block):
-            basis = torch.zeros(min(block, q - start), q)
+        for start in range(0, q, BLOCK):
+            basis = torch.zeros(min(BLOCK, q - start), q)
             basis[torch.arange(len(basis)), torch.arange(start, start + len(basis))] = 1
             rows.append(outputs(basis) - offset)
         weights = torch.cat(rows).T.contiguous()

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
-from firstlight._internal.seeds import generator_from
 from firstlight.maths.correlation import (
     ChanceBaseline,
     Interval,
@@ -32,8 +31,6 @@ class Constancy(Result):
     ----------
     value : Interval
         Pearson correlation of the accessibilities; 95 % of resampled examples lie in the range.
-    over_networks : Interval or None
-        The same range when networks, not examples, are drawn again; None for single ones.
     rank : float
         Spearman correlation.
     fastest : Interval or None
@@ -46,7 +43,6 @@ class Constancy(Result):
     """
 
     value: Interval
-    over_networks: Interval | None
     rank: float
     fastest: Interval | None
     share: float
@@ -87,7 +83,6 @@ def learning_order_constancy(
             fastest = bootstrap_interval(a[chosen], b[chosen], seed=seed, draws=DRAWS)
     return Constancy(
         value=bootstrap_interval(a, b, seed=seed, draws=DRAWS),
-        over_networks=_over_networks(first, second, seed=seed),
         rank=float(spearman(a, b)),
         fastest=fastest,
         share=share,
@@ -127,7 +122,7 @@ class OrderCorrelation(Result):
 
 
 def order_correlation(
-    accessibility: Num[Tensor, " n"], score: Num[Tensor, " n"], *, bins: int = 20, seed: int = 0
+    accessibility: Num[Tensor, " n"], score: Num[Tensor, " n"], *, seed: int = 0
 ) -> OrderCorrelation:
     """Correlate accessibility with any other score of the same examples; the two numbers side by side.
 
@@ -137,17 +132,13 @@ def order_correlation(
         Accessibility of each example.
     score : Tensor of shape (n,)
         Score of each example; leave out those for which it is undefined.
-    bins : int, default 20
-        Number of bins along the score, with equal numbers of examples.
     seed : int, default 0
         Seed for resampling and permutations.
     """
-    if bins < 3:
-        raise InvalidInput(f"`bins` must be at least 3 for a correlation of their means; got bins={bins}.")
     return OrderCorrelation(
         pointwise=bootstrap_interval(accessibility, score, seed=seed, draws=DRAWS),
         rank=float(spearman(accessibility, score)),
-        binned=binned_correlation(accessibility, score, bins=bins),
+        binned=binned_correlation(accessibility, score),
         chance=permutation_baseline(accessibility, score, seed=seed, draws=DRAWS),
         n_examples=len(score),
     )
@@ -163,27 +154,6 @@ def binned_correlation(
     a = torch.stack([accessibility[p].double().mean() for p in parts])
     s = torch.stack([score[p].double().mean() for p in parts])
     return float(pearson(a, s)) if varies(a) and varies(s) else 0.0
-
-
-def _over_networks(
-    first: AccessibilityHistory, second: AccessibilityHistory, *, seed: int, level: float = 0.95
-) -> Interval | None:
-    if min(first.n_networks, second.n_networks) < 2:
-        return None
-    generator = generator_from("networks", seed)
-    rows = first.by_network, second.by_network
-    correlations = []
-    for _ in range(DRAWS):
-        # networks drawn again, not examples: how much of the value hangs on these initial weights
-        means = [r[torch.randint(len(r), (len(r),), generator=generator)].mean(0) for r in rows]
-        if varies(means[0]) and varies(means[1]):
-            correlations.append(pearson(*means))
-    if not correlations:
-        return None
-    tail = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
-    low, high = torch.quantile(torch.stack(correlations), tail).tolist()
-    value = float(pearson(first.scores, second.scores))
-    return Interval(value=value, low=low, high=high, level=level)
 
 
 def varies(values: Tensor) -> bool:

@@ -27,14 +27,11 @@ class Richness(Result):
         that many outputs, and the value says nothing.
     n_outputs : int
         Dimensions of the centred outputs.
-    effective_dimension : float
-        Of the centred features, trace squared over the sum of squared eigenvalues of their kernel.
     """
 
     value: float
     null: Float[Tensor, " draws"]
     n_outputs: int
-    effective_dimension: float
 
     @property
     def excess(self) -> float:
@@ -107,8 +104,6 @@ def richness(
             [_alignment(phi, _readout(phi, span.shape[1], seed, d), size) for d in range(draws)]
         ).double(),
         n_outputs=span.shape[1],
-        # (tr K)² / ‖K‖², the participation ratio of the eigenvalues of K = ΦΦᵀ
-        effective_dimension=float(phi.square().sum()) ** 2 / size**2,
     )
 
 
@@ -124,8 +119,8 @@ def _basis(rows: Float[Tensor, "n c"]) -> Float[Tensor, "n r"]:
     """Orthonormal columns that span the columns of `rows`."""
     left, values, _ = torch.linalg.svd(rows, full_matrices=False)
     # single precision leaves directions that only rounding fills, such as the sum of outputs of a softmax
-    kept: Tensor = left[:, values > 1e-5 * values[0]]
-    return kept
+    spanning: Tensor = left[:, values > 1e-5 * values[0]]
+    return spanning
 
 
 def _alignment(phi: Float[Tensor, "n f"], span: Float[Tensor, "n r"], size: float) -> float:

@@ -96,14 +96,11 @@ class LabelAlignment(Result):
     ----------
     value : float
         Cosine of the centred kernel and the centred matrix of equal labels.
-    uncentred : float
-        The same without centring; large for any kernel with a constant part.
     null_mean, null_std : float
         Mean and standard deviation of `value` for shuffled labels.
     """
 
     value: float
-    uncentred: float
     null_mean: float
     null_std: float
 
@@ -148,7 +145,6 @@ def label_alignment(
     null = torch.stack([(centred * target[o][:, o]).sum() / scale for o in orders])
     return LabelAlignment(
         value=float((centred * target).sum() / scale),
-        uncentred=float((kernel * same).sum() / (kernel.norm() * same.norm())),
         null_mean=float(null.mean()),
         null_std=float(null.std()),
     )

@@ -53,6 +53,7 @@ def write_labels_page(check: LabelCheck, path: Path, *, static: bool = False) ->
         "labels.html",
         panels=[],
         static=static,
+        folder=Path(__file__).parent,
         check=check,
         suspects=suspects,
         head=_head(check),
