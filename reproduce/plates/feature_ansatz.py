@@ -138,7 +138,7 @@ def _colour(name: str = "cifar10") -> ImageData:
     PAPER,
     "Figure 3",
     "A: eight leading directions that two kernels learn from small photographs, with 3 x 3 and with 7 x 7 "
-    "patches; random directions, the null, below. B: where the kernel looks in photographs, beside a "
+    "patches; random directions, the null, below. B: where the kernel looks, by the root of its metric, beside a "
     "network of equal depth. C: the same kernel on large photographs it never saw. The paper uses SVHN, "
     "which needs an own copy; this is CIFAR-10.",
 )

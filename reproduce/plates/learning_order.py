@@ -256,7 +256,7 @@ def _grid() -> Tensor:
     PAPER,
     "Figure 13",
     "The border that a fully connected network has learned after more and more epochs (blue: below), beside "
-    "the curve of ten"
+    "the curve of ten "
     'sinusoids that it is taught. The share of three networks that say "below" is the depth of the colour.',
 )
 def decision_maps() -> Panels:

@@ -135,7 +135,9 @@ def test_the_command_names_what_can_be_drawn(tmp_path):
 
 def test_a_key_names_the_series_below_a_figure():
     lines = [Line(name=f"series {i}", reported={"a": i, "b": 2 * i}) for i in range(8)]
-    picture = with_key(svg(line_plate({}, lines, title="t", y="y")), [(line.name, "#000000") for line in lines])
+    picture = with_key(
+        svg(line_plate({}, lines, title="t", y="y")), [(line.name, "#000000") for line in lines]
+    )
     assert all(f">series {i}</text>" in picture for i in range(8))
     height = int(re.search(r'viewBox="0 0 \d+ (\d+)"', picture)[1])
     assert all(float(y) < height for y in re.findall(r'<text x="\d+" y="(\d+)" font-size="12"', picture))
