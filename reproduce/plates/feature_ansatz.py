@@ -51,10 +51,9 @@ def _maps_picture(images: Tensor, maps: Mapping[str, Tensor], *, title: str) -> 
 @numbers(
     PAPER,
     "Figure 1",
-    "For every convolution of ResNet-50 trained on ImageNet: Pearson correlation of its filter "
-    "covariance with the average "
-    "gradient outer product; gradients in rotated bases are the null. AlexNet and VGG on ImageNet need "
-    "an account.",
+    "For every convolution of ResNet-50 trained on ImageNet: Pearson correlation of its filter covariance "
+    "with the average gradient outer product; gradients in rotated bases are the null. AlexNet and VGG on "
+    "ImageNet need an account.",
 )
 def all_layers(ledger: Ledger) -> Panels:
     lines = [
@@ -90,8 +89,7 @@ def _network_maps(name: str, layers: tuple[int, ...]) -> Figure:
     PAPER,
     "Figure 2",
     "Where layers of two trained networks look, by their filters and by their gradients; the first layer "
-    "finds edges. An untrained "
-    "first layer and Sobel's edges stand below.",
+    "finds edges. An untrained first layer and Sobel's edges stand below.",
 )
 def network_maps() -> Panels:
     layers = {"resnet20-cifar10-0": (0, 3, 8, 14), "small-cifar10-0": (0, 1)}
@@ -139,11 +137,10 @@ def _colour(name: str = "cifar10") -> ImageData:
 @pictures(
     PAPER,
     "Figure 3",
-    "A: eight leading directions that two kernels learn from small photographs, with 3 x 3 and with 7 x "
-    "7 patches; random "
-    "directions, the null, below. B: where the kernel looks in photographs, beside a network of equal "
-    "depth. C: the same "
-    "kernel on large photographs it never saw. The paper uses SVHN, which needs an own copy; this is CIFAR-10.",
+    "A: eight leading directions that two kernels learn from small photographs, with 3 x 3 and with 7 x 7 "
+    "patches; random directions, the null, below. B: where the kernel looks, by the root of its metric, beside a "
+    "network of equal depth. C: the same kernel on large photographs it never saw. The paper uses SVHN, "
+    "which needs an own copy; this is CIFAR-10.",
 )
 def edge_detectors() -> Panels:
     data = _colour()
@@ -193,8 +190,7 @@ def _square_maps(images: Tensor, metrics: Mapping[str, Tensor], size: int) -> di
     PAPER,
     "Figure 4",
     "Two layers of a Deep ConvRFM and of a convolutional network, both trained on digits in noise: where "
-    "each layer looks. The "
-    "untrained network is the reference.",
+    "each layer looks. The untrained network is the reference.",
 )
 def deep_features() -> Panels:
     digits = grey(load("mnist", split="train", n=2000, seed=0))
@@ -228,9 +224,8 @@ studied(
 @numbers(
     PAPER,
     "Figure 6",
-    "A: test accuracy in per cent of a fixed kernel, of one that learns features, and of a network, "
-    "beside the paper's with all "
-    "images. B: accuracy by the number of layers that learn features.",
+    "A: test accuracy in per cent of a fixed kernel, of one that learns features, and of a network, beside "
+    "the paper's with all images. B: accuracy by the number of layers that learn features.",
 )
 def benchmark(ledger: Ledger) -> Panels:
     table = [
@@ -275,8 +270,7 @@ def benchmark(ledger: Ledger) -> Panels:
     PAPER,
     "Figure 7",
     "For every convolution of ResNet-50: how much more its trained filters agree with the gradients than "
-    "filters before training "
-    "would, and the same with rotated gradients.",
+    "filters before training would, and the same with rotated gradients.",
 )
 def gains(ledger: Ledger) -> Panels:
     lines = [
@@ -299,16 +293,15 @@ studied(
     PAPER,
     "Figure 8",
     "feature_ansatz/ansatz_simplenet",
-    "For every convolution of a SimpleNet: agreement of filters and gradients, of the initial filters, "
-    "and with rotated gradients.",
+    "For every convolution of a SimpleNet: agreement of filters and gradients, of the initial filters, and "
+    "with rotated gradients.",
 )
 studied(
     PAPER,
     "Figure 9",
     "feature_ansatz/ansatz_small_networks",
     "Cosine of filter covariance and gradients by data set and pooling, for trained and for initial "
-    "networks; rotated gradients are "
-    "the null.",
+    "networks; rotated gradients are the null.",
 )
 
 
@@ -316,8 +309,7 @@ studied(
     PAPER,
     "Figure 10",
     "Where a ConvRFM and the first layer of a network look: bars in noise, digits in noise, and "
-    "photographs. The untrained network "
-    "is the reference.",
+    "photographs. The untrained network is the reference.",
 )
 def kernels_and_networks() -> Panels:
     digits = grey(load("mnist", split="train", n=2000, seed=0))
@@ -352,9 +344,8 @@ def _beside(data: ImageData, title: str) -> Figure:
 @pictures(
     PAPER,
     "Figure 11",
-    "A photograph after each of the eight leading directions of two learned kernels has been applied to "
-    "its patches: edges of "
-    "different orientation. The last row applies random directions.",
+    "A photograph after each of the eight leading directions of two learned kernels has been applied to its "
+    "patches: edges of different orientation. The last row applies random directions.",
 )
 def edges_by_direction() -> Panels:
     image = load("photos224", split="test", n=1, seed=0).x[..., ::2, ::2].double()
@@ -378,8 +369,7 @@ def edges_by_direction() -> Panels:
     PAPER,
     "Figure 12",
     "A: eight leading directions of a kernel that learned from photographs and from clothes. B: where "
-    "kernels and trained first "
-    "layers look in photographs none of them saw. GTSRB and SVHN need own copies.",
+    "kernels and trained first layers look in photographs none of them saw. GTSRB and SVHN need own copies.",
 )
 def more_eigenvectors() -> Panels:
     colour, clothes = _learned(_colour(), CNTK), _learned(_colour("fashion_mnist"), CNTK)

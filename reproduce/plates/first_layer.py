@@ -46,9 +46,9 @@ def _in_rows(filters: Tensor, name: str) -> dict[str, Tensor]:
 @pictures(
     PAPER,
     "Figure 1",
-    "First-layer filters of trained networks, the strongest first, beside random ones: ResNet-50 trained "
-    "on ImageNet (7 x 7), and "
-    "two networks of our own trained on CIFAR-10 (3 x 3) with their untrained filters.",
+    "First-layer filters of trained networks, the strongest first, beside random ones: ResNet-50 trained on "
+    "ImageNet (7 x 7), and two networks of our own trained on CIFAR-10 (3 x 3) with their untrained "
+    "filters.",
 )
 def filters() -> Panels:
     stem = _first_layer(resnet50_imagenet())
@@ -106,10 +106,9 @@ def _owl(frequency: Tensor) -> Tensor:
     PAPER,
     "Figure 2",
     "How much energy the first layer puts on each principal component of the patches: two architectures "
-    "trained on CIFAR-10, "
-    "before and after training. Trained ones are weak at the lowest and the highest components. The "
-    "second panel is the "
-    "contrast sensitivity of human vision, by Mannos and Sakrison's formula of 1974.",
+    "trained on CIFAR-10, before and after training. Trained ones are weak at the lowest and the highest "
+    "components. The second panel is the contrast sensitivity of human vision, by Mannos and Sakrison's "
+    "formula of 1974.",
 )
 def consistent_profiles() -> Panels:
     named: dict[str, tuple[Tensor, str]] = {}
@@ -136,8 +135,8 @@ studied(
     PAPER,
     "Figure 3",
     "first_layer/frozen",
-    "Training and test loss of one network trained in full and of the same with its first layer frozen "
-    "as it was drawn.",
+    "Training and test loss of one network trained in full and of the same with its first layer frozen as "
+    "it was drawn.",
 )
 
 
@@ -145,8 +144,8 @@ studied(
     PAPER,
     "Figure 4",
     "Linear networks on pairs of classes: how similar the profile learned from true labels is to that "
-    "learned from random ones, and "
-    "to the best possible one. The root of the variances, in grey, is what any profile follows.",
+    "learned from random ones, and to the best possible one. The root of the variances, in grey, is what "
+    "any profile follows.",
 )
 def linear_profiles(ledger: Ledger) -> Panels:
     lines = [
@@ -175,30 +174,30 @@ studied(
     PAPER,
     "Figure 5",
     "first_layer/label_correlation",
-    "Correlation of the average patch of an image, component by component, with membership in each class "
-    "of CIFAR-10.",
+    "Correlation of the average patch of an image, component by component, with membership in each class of "
+    "CIFAR-10.",
 )
 studied(
     PAPER,
     "Figure 6",
     "first_layer/random_labels",
-    "Profiles of networks trained on CIFAR-10 with true and with random labels. CIFAR-100 and CelebA "
-    "need an own copy.",
+    "Profiles of networks trained on CIFAR-10 with true and with random labels. CIFAR-100 and CelebA need "
+    "an own copy.",
 )
 studied(
     PAPER,
     "Figure 7",
     "first_layer/relabelled",
-    "A linear network whose labels were made from one patch component puts its energy there; with "
-    "shuffled labels it does not.",
+    "A linear network whose labels were made from one patch component puts its energy there; with shuffled "
+    "labels it does not.",
 )
 
 
 @pictures(
     PAPER,
     "Figure 8",
-    "Profiles of linear networks on four more pairs of classes, in closed form: true labels, random "
-    "labels, and the optimum.",
+    "Profiles of linear networks on four more pairs of classes, in closed form: true labels, random labels, "
+    "and the optimum.",
 )
 def more_pairs() -> Panels:
     from firstlight.maths import PatchGeometry, mean_patches, patch_pca
@@ -270,8 +269,7 @@ def frozen_accuracy(ledger: Ledger) -> Panels:
     PAPER,
     "Figure 10",
     "Profiles of first layers with 7 x 7 filters, trained on ImageNet, in the components of patches of "
-    "large photographs; random "
-    "filters are the null.",
+    "large photographs; random filters are the null.",
 )
 def imagenet_seven() -> Panels:
     stem = _first_layer(resnet50_imagenet())
@@ -299,8 +297,8 @@ studied(
 @pictures(
     PAPER,
     "Figure 12",
-    "Profiles of 3 x 3 first layers trained on CIFAR-10 against random ones, over several architectures "
-    "and seeds.",
+    "Profiles of 3 x 3 first layers trained on CIFAR-10 against random ones, over several architectures and "
+    "seeds.",
 )
 def cifar_architectures() -> Panels:
     named: dict[str, tuple[Tensor, str]] = {}
@@ -323,8 +321,8 @@ studied(
     PAPER,
     "Figure 14",
     "first_layer/across_data",
-    "Profiles of networks trained on two disjoint halves of the photographs, each in the components of "
-    "its own patches.",
+    "Profiles of networks trained on two disjoint halves of the photographs, each in the components of its "
+    "own patches.",
 )
 
 
@@ -353,9 +351,8 @@ def window(ledger: Ledger) -> Panels:
 @pictures(
     PAPER,
     "Figure 16",
-    "Profiles of a small network trained on CIFAR-10 with cross-entropy and with squared error, with "
-    "true and with random labels. "
-    "The initial weights are subtracted, as the paper does.",
+    "Profiles of a small network trained on CIFAR-10 with cross-entropy and with squared error, with true "
+    "and with random labels. The initial weights are subtracted, as the paper does.",
 )
 def two_losses() -> Panels:
     data = load("cifar10", split="train", n=1000, seed=0)
@@ -406,8 +403,8 @@ def _random_label_plate(ledger: Ledger, claim: str, point: str) -> Panels:
 @numbers(
     PAPER,
     "Figure 17",
-    "Two classes of CIFAR-10: agreement of the profiles learned from true and from random labels, and "
-    "the null.",
+    "Two classes of CIFAR-10: agreement of the profiles learned from true and from random labels, and the "
+    "null.",
 )
 def two_classes(ledger: Ledger) -> Panels:
     return _random_label_plate(ledger, "profile.fig17.binary_vgg", "Two classes")
@@ -429,8 +426,8 @@ def residual(ledger: Ledger) -> Panels:
 @numbers(
     PAPER,
     "Table 1",
-    "Agreement of first-layer profiles over seeds, widths and architectures, with initial filters, and "
-    "the nulls.",
+    "Agreement of first-layer profiles over seeds, widths and architectures, with initial filters, and the "
+    "nulls.",
 )
 def consistency(ledger: Ledger) -> Panels:
     rows = {
@@ -497,8 +494,8 @@ def random_label_table(ledger: Ledger) -> Panels:
 @numbers(
     PAPER,
     "Table 3",
-    "Linear networks on five pairs of classes: true labels against random labels, the optimum and "
-    "initial filters; reported values beside.",
+    "Linear networks on five pairs of classes: true labels against random labels, the optimum and initial "
+    "filters; reported values beside.",
 )
 def linear_table(ledger: Ledger) -> Panels:
     columns = {

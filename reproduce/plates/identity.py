@@ -158,8 +158,7 @@ studied(
     "Figure 5",
     "identity/probes",
     "How badly digits are classified from each layer: a random deep network forgets them, a trained one "
-    "keeps them. The "
-    "grey line is guessing.",
+    "keeps them. The grey line is guessing.",
 )
 
 
@@ -288,9 +287,8 @@ def fcn_maps() -> Panels:
 @pictures(
     PAPER,
     "Figure 15",
-    "What the channels of each layer share, first layer at the left after the input: an untrained "
-    "network of 20 layers "
-    "blurs its input away; trained ones keep or rebuild a digit.",
+    "What the channels of each layer share, first layer at the left after the input: an untrained network "
+    "of 20 layers blurs its input away; trained ones keep or rebuild a digit.",
 )
 def layers_by_depth() -> Panels:
     done = networks(by_depth(DESK, (7, 14, 20)))
@@ -312,8 +310,8 @@ def _layers(depth: int) -> Panels:
 
 
 LAYERS = (
-    "The input, then every layer of a network of {} layers: what its channels share, the channel most like the "
-    "input, and channel 0; below, what the untrained network shares."
+    "The input, then every layer of a network of {} layers: what its channels share, the channel most like "
+    "the input, and channel 0; below, what the untrained network shares."
 )
 
 

@@ -37,9 +37,8 @@ def _photographs() -> ImageData:
 @pictures(
     PAPER,
     "Figure 1",
-    "Images as they are, on the 20 leading principal components of 2000 images, and blurred by a "
-    "Gaussian of three pixels. "
-    "The last row, the null, keeps 20 random directions.",
+    "Images as they are, on the 20 leading principal components of 2000 images, and blurred by a Gaussian "
+    "of three pixels. The last row, the null, keeps 20 random directions.",
 )
 def lowpass() -> Panels:
     data = _photographs()
@@ -77,8 +76,7 @@ def _spread(ledger: Ledger, panels: dict[str, tuple[str, str, str]], *, y: str) 
     PAPER,
     "Figure 2",
     "Does the spread over networks vanish component by component? The rank correlation of component and "
-    "remaining spread, "
-    "1 where leading components settle first; whitened images are the null.",
+    "remaining spread, 1 where leading components settle first; whitened images are the null.",
 )
 def spread_by_epoch(ledger: Ledger) -> Panels:
     left, right = "order of the spread left with one layer", "order of the spread left"
@@ -108,8 +106,8 @@ studied(
 @numbers(
     PAPER,
     "Figure 5",
-    "The epoch of highest test accuracy when test images keep P leading components; random directions "
-    "are the null.",
+    "The epoch of highest test accuracy when test images keep P leading components; random directions are "
+    "the null.",
 )
 def projections(ledger: Ledger) -> Panels:
     panels = {
@@ -139,9 +137,8 @@ def projections(ledger: Ledger) -> Panels:
 @numbers(
     PAPER,
     "Figure 6",
-    "Correlation of the order in which networks learn examples with that of linear networks, and with "
-    "the component that "
-    "decides an example; reported values beside.",
+    "Correlation of the order in which networks learn examples with that of linear networks, and with the "
+    "component that decides an example; reported values beside.",
 )
 def order_correlations(ledger: Ledger) -> Panels:
     a, b = "correlation with linear networks", "correlation with the critical component smoothed"
@@ -188,8 +185,8 @@ studied(
 @numbers(
     PAPER,
     "Figure 8",
-    "Correlation of the critical frequency of a point with when it is learned, and with how many "
-    "neighbours share its label.",
+    "Correlation of the critical frequency of a point with when it is learned, and with how many neighbours "
+    "share its label.",
 )
 def frequencies(ledger: Ledger) -> Panels:
     a, b = "accessibility against frequency", "neighbours against frequency"
@@ -214,8 +211,8 @@ studied(
     PAPER,
     "Figure 9",
     "learning_order/amplified",
-    "Test accuracy of linear networks over time when the highest or the lowest components of the images "
-    "are amplified.",
+    "Test accuracy of linear networks over time when the highest or the lowest components of the images are "
+    "amplified.",
 )
 studied(
     PAPER,
@@ -258,8 +255,8 @@ def _grid() -> Tensor:
 @pictures(
     PAPER,
     "Figure 13",
-    "The border that a fully connected network has learned after more and more epochs (blue: below), "
-    "beside the curve of ten "
+    "The border that a fully connected network has learned after more and more epochs (blue: below), beside "
+    "the curve of ten "
     'sinusoids that it is taught. The share of three networks that say "below" is the depth of the colour.',
 )
 def decision_maps() -> Panels:
@@ -284,9 +281,8 @@ def decision_maps() -> Panels:
 @pictures(
     PAPER,
     "Figure 14",
-    "Images as they are, and with the highest or the lowest 1.5 % of their principal components "
-    "amplified ten times. The "
-    "paper shows small mammals of CIFAR-100; these are cats and dogs of CIFAR-10.",
+    "Images as they are, and with the highest or the lowest 1.5 % of their principal components amplified "
+    "ten times. The paper shows small mammals of CIFAR-100; these are cats and dogs of CIFAR-10.",
 )
 def amplified_pictures() -> Panels:
     data = load("cats_dogs", split="train", n=2000, seed=0)
@@ -303,9 +299,8 @@ def amplified_pictures() -> Panels:
 @pictures(
     PAPER,
     "Figure 15",
-    "The data set: points below a curve that adds ten sinusoids (blue) and above it (orange), and the "
-    "curve after 2, 4 and 7 "
-    "of them.",
+    "The data set: points below a curve that adds ten sinusoids (blue) and above it (orange), and the curve "
+    "after 2, 4 and 7 of them.",
 )
 def frequency_task() -> Panels:
     points = _grid()
@@ -318,9 +313,8 @@ def frequency_task() -> Panels:
 @pictures(
     PAPER,
     "Figure 16",
-    "Where the points lie whose label is right from the first sinusoid on (critical frequency 0), and "
-    "those that need the "
-    "second (1); grey points are all others, and the second panel counts every frequency.",
+    "Where the points lie whose label is right from the first sinusoid on (critical frequency 0), and those "
+    "that need the second (1); grey points are all others, and the second panel counts every frequency.",
 )
 def critical_points() -> Panels:
     points, _ = frequency_points(10_000, seed=0)
@@ -352,10 +346,9 @@ def critical_points() -> Panels:
 @numbers(
     PAPER,
     "Table 1",
-    "Correlation of when an example is learned with how many of its neighbours share its class, in "
-    "pixels and in the last hidden "
-    "layer. The data sets of the paper need an account or an own copy; the column that ran is CIFAR-10's "
-    "cats and dogs.",
+    "Correlation of when an example is learned with how many of its neighbours share its class, in pixels "
+    "and in the last hidden layer. The data sets of the paper need an account or an own copy; the column "
+    "that ran is CIFAR-10's cats and dogs.",
 )
 def discriminabilities(ledger: Ledger) -> Panels:
     raw, last = "discriminability in pixels", "discriminability in the last hidden layer"

@@ -46,8 +46,8 @@ studied(
 @numbers(
     PAPER,
     "Figure 3",
-    "LeNet and its linearisation on digits shifted by up to seven pixels, and their difference beside "
-    "the reported one.",
+    "LeNet and its linearisation on digits shifted by up to seven pixels, and their difference beside the "
+    "reported one.",
 )
 def shifted(ledger: Ledger) -> Panels:
     return _accuracies(ledger, "shifted digits", title="Shifted digits") | _gaps(
@@ -79,9 +79,8 @@ def cifar(ledger: Ledger) -> Panels:
 @numbers(
     PAPER,
     "Figure 5",
-    "The difference between AlexNet and its linearisation, tuned and with equal settings, on "
-    "photographs: the ten snakes of "
-    "ImageNet need an account.",
+    "The difference between AlexNet and its linearisation, tuned and with equal settings, on photographs: "
+    "the ten snakes of ImageNet need an account.",
 )
 def alexnet(ledger: Ledger) -> Panels:
     lines = [
@@ -110,8 +109,8 @@ def alexnet(ledger: Ledger) -> Panels:
 @numbers(
     PAPER,
     "Figure 6",
-    "Effective rank of the tangent features of 600 images, relative to the full rank; random numbers of "
-    "the same size in grey.",
+    "Effective rank of the tangent features of 600 images, relative to the full rank; random numbers of the "
+    "same size in grey.",
 )
 def ranks(ledger: Ledger) -> Panels:
     lenet = [

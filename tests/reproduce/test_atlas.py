@@ -5,11 +5,11 @@ import torch
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store import Store
-from firstlight.pages.figures import picture_grid
+from firstlight.pages.figures import picture_grid, svg
 from reproduce.atlas import places, plates, status_table, write_atlas
 from reproduce.catalogue import claims, studies
 from reproduce.entries import record
-from reproduce.plates.registry import PAPERS, Drawing, Line, drawings, keep, kept, line_plate
+from reproduce.plates.registry import PAPERS, Drawing, Line, drawings, keep, kept, line_plate, with_key
 from reproduce.run import reproduce, study_figures
 
 
@@ -120,3 +120,24 @@ def test_plates_with_pictures_hold_pictures_or_curves():
             panels = kept(drawing, LEDGER)
             assert panels, (drawing.paper, drawing.name)
             assert all("<image" in p or 'class="trace"' in p for p in panels.values())
+
+
+def test_the_command_names_what_can_be_drawn(tmp_path):
+    from reproduce.__main__ import plates as draw
+
+    with pytest.raises(InvalidInput, match="Unknown paper"):
+        draw("Nature", record=tmp_path)
+    with pytest.raises(InvalidInput, match="Unknown plate with pictures"):
+        draw("PCBias", "Figure 99", record=tmp_path)
+    draw("PCBias", "Figure 15", record=tmp_path)
+    assert "<image" in (tmp_path / "plates" / "PCBias-Figure-15.svg").read_text()
+
+
+def test_a_key_names_the_series_below_a_figure():
+    lines = [Line(name=f"series {i}", reported={"a": i, "b": 2 * i}) for i in range(8)]
+    picture = with_key(
+        svg(line_plate({}, lines, title="t", y="y")), [(line.name, "#000000") for line in lines]
+    )
+    assert all(f">series {i}</text>" in picture for i in range(8))
+    height = int(re.search(r'viewBox="0 0 \d+ (\d+)"', picture)[1])
+    assert all(float(y) < height for y in re.findall(r'<text x="\d+" y="(\d+)" font-size="12"', picture))
