@@ -198,7 +198,7 @@ def _look_in(places: list[str]) -> None:
             del sys.modules[name]
 
 
-def _import_all() -> None:
+def import_all() -> None:
     for package in ("firstlight.cli", "firstlight.pages", "firstlight.questions.tour"):
         module = importlib.import_module(package)
         for part in pkgutil.iter_modules(module.__path__):
@@ -211,5 +211,5 @@ def _import_all() -> None:
 
 
 if __name__ == "__main__":
-    _import_all()
+    import_all()
     _become(_serve(sys.argv[1]))

@@ -35,7 +35,7 @@ def test_a_second_writer_does_not_disturb_the_first(written, cache):
     assert len(caching.read_cache("toy", "train")) == 6
     caching.write_cache("toy", {"train": split(8)}, origin="there", replace=True)
     assert len(caching.read_cache("toy", "train")) == 8
-    assert sorted(path.name for path in cache.iterdir()) == [".toy.lock", "toy"]
+    assert sorted(path.name for path in cache.iterdir()) == ["toy"]
 
 
 def test_an_interrupted_write_leaves_nothing(cache, monkeypatch):
@@ -81,7 +81,7 @@ def test_a_file_that_fits_its_checksum_but_is_no_tensor_file_is_damaged(written)
 def test_a_removed_data_set_is_gone(written, cache):
     assert caching.remove_cached("toy")
     assert not caching.is_cached("toy")
-    assert [path.name for path in cache.iterdir()] == [".toy.lock"]
+    assert list(cache.iterdir()) == []
     assert not caching.remove_cached("toy")
 
 
@@ -94,7 +94,7 @@ def test_a_cache_that_cannot_be_written_is_one_clear_error(tmp_path, monkeypatch
 
 
 def test_a_reader_never_finds_the_copy_absent_while_it_is_replaced(written, monkeypatch):
-    drop, dropped, answered, answers = caching._drop, threading.Event(), threading.Event(), []
+    drop, dropped, answered, answers = caching.remove_whole, threading.Event(), threading.Event(), []
 
     def slow_drop(folder):
         drop(folder)
@@ -106,7 +106,7 @@ def test_a_reader_never_finds_the_copy_absent_while_it_is_replaced(written, monk
         answers.append(caching.is_cached("toy") and len(caching.read_cache("toy", "train")))
         answered.set()
 
-    monkeypatch.setattr(caching, "_drop", slow_drop)
+    monkeypatch.setattr(caching, "remove_whole", slow_drop)
     reader = threading.Thread(target=read)
     reader.start()
     caching.write_cache("toy", {"train": split(8)}, origin="there", replace=True)
@@ -130,7 +130,7 @@ def test_writers_at_the_same_time_do_not_collide(written, cache):
     while any(writer.is_alive() for writer in writers):
         assert len(caching.read_cache("toy", "train")) in (6, 8, 10)
     assert problems == []
-    assert sorted(path.name for path in cache.iterdir()) == [".toy.lock", "toy"]
+    assert sorted(path.name for path in cache.iterdir()) == ["toy"]
 
 
 def test_a_copy_under_another_name_is_refused(written, cache):

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from firstlight._internal import files
 from firstlight._internal.errors import StoreProblem
@@ -23,6 +24,7 @@ from firstlight._internal.files import (
     whole_file,
     whole_folder,
 )
+from firstlight._internal.tensor_files import save_sealed
 
 
 def write_to_a_full_disk():
@@ -45,7 +47,7 @@ def test_other_errors_pass_unchanged(tmp_path):
 def test_nothing_remains_of_an_interrupted_write(tmp_path, kind):
     def interrupted():
         with kind(tmp_path / "sub" / "target") as part:
-            (part if part.is_file() else part / "inner").write_text("half")
+            (part / "inner" if part.is_dir() else part).write_text("half")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -68,9 +70,9 @@ def test_files_get_the_permissions_of_any_new_file(tmp_path):
     before = os.umask(0o027)
     try:
         with whole_file(tmp_path / "f") as part:
-            part.chmod(0o600)  # as the writer of safetensors does
+            save_sealed(part, {"x": torch.ones(2)})
         with whole_folder(tmp_path / "d") as part:
-            (part / "inner").touch(mode=0o600)
+            save_sealed(part / "inner", {"x": torch.ones(2)})
     finally:
         os.umask(before)
     modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("f", "d", "d/inner")]
@@ -207,7 +209,16 @@ def test_old_leftovers_are_swept_and_the_rest_is_left(tmp_path):
             os.utime(path, (two_days_ago, two_days_ago))
     with locked(tmp_path / "held.lock"):
         sweep(tmp_path, [".*.part", "*.lock"])
-    assert sorted(os.listdir(tmp_path)) == [".b.part", "held.lock", "kept", "new.lock"]
+        assert sorted(os.listdir(tmp_path)) == [".b.part", "held.lock", "kept", "new.lock"]
+    assert sorted(os.listdir(tmp_path)) == [".b.part", "kept", "new.lock"]
+
+
+def test_the_last_of_several_holders_removes_the_lock(tmp_path):
+    with locked(tmp_path / "lock", shared=True):
+        with locked(tmp_path / "lock", shared=True):
+            pass
+        assert os.listdir(tmp_path) == ["lock"]
+    assert os.listdir(tmp_path) == []
 
 
 def ended_process():

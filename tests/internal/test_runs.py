@@ -19,6 +19,7 @@ import warm
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.result import Result
 from firstlight._internal.store import RunSpec, Store, decode, encode
+from firstlight._internal.store import runs as runs_module
 from firstlight.training import History
 from machines import wait_until
 
@@ -84,6 +85,17 @@ def test_the_name_depends_on_everything_that_decides_the_result():
     ]
     assert len({SPEC.id, *(o.id for o in others)}) == 5
     assert RunSpec(what="test", config={"b": (0.5, None), "a": 1}, data="d").id == SPEC.id
+
+
+def test_a_process_that_was_killed_when_all_was_written_leaves_nothing_for_good(store):
+    spec = store.fetch_or_run(SPEC, lambda scratch: 1).spec
+    for id in (spec.id, "0123456789abcdef"):  # of the second nothing was written yet but its checkpoint
+        (store.root / ".scratch" / id).mkdir()
+        (store.root / ".scratch" / id / "checkpoint").touch()
+        (store.root / ".scratch" / f"{id}.lock").touch()
+    runs_module._swept.clear()
+    left = sorted(path.name for path in Store(store.root).root.glob(".scratch/*"))
+    assert left == ["0123456789abcdef", "0123456789abcdef.lock"]
 
 
 def test_a_failed_run_leaves_its_scratch_and_no_folder(store):

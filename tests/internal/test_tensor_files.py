@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.files import whole_file
@@ -41,6 +42,39 @@ def test_equal_contents_are_equal_bytes(tmp_path):
         save_sealed(tmp_path / str(i), tensors(), words)
     assert len({(tmp_path / str(i)).read_bytes() for i in range(8)}) == 1
     assert load_sealed(tmp_path / "0").words == words
+
+
+def test_tensors_are_written_into_the_file_that_is_named(tmp_path):
+    """A file beside it, to be renamed, would be left by a process that is killed, under a name that nobody sweeps."""
+    (tmp_path / "f").touch()
+    before = (tmp_path / "f").stat().st_ino
+    save_tensors(tmp_path / "f", tensors())
+    assert (tmp_path / "f").stat().st_ino == before
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
+        torch.uint8, torch.bool, torch.complex64,
+    ],
+)  # fmt: skip
+def test_the_library_of_the_format_reads_tensors_of_any_type_and_layout(tmp_path, dtype):
+    """Transposed ones, parts of others and two names of one: each is a whole of its own in the file."""
+    whole = torch.arange(12).reshape(3, 4).to(dtype)
+    mixed = {
+        "whole": whole,
+        "same": whole,
+        "part": whole[1:, ::2],
+        "turned": whole.T,
+        "b": torch.ones(3).bool(),
+    }
+    save_tensors(tmp_path / "ours", mixed, {"a": "é"})
+    read = load_file(tmp_path / "ours")
+    assert read.keys() == mixed.keys()
+    for name, tensor in mixed.items():
+        assert read[name].dtype == tensor.dtype
+        assert torch.equal(read[name], tensor)
 
 
 @pytest.mark.long

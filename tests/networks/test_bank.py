@@ -1,5 +1,6 @@
 """The bank: networks are trained, kept, read back and checked; on a kind small enough for a test."""
 
+import errno
 import json
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from firstlight.networks import (
     train_network,
 )
 from firstlight.networks import definitions as definitions_module
+from firstlight.networks import training as training_module
 from firstlight.networks.bank import network_at
 from firstlight.networks.history import TrainingRecord, kept_steps, packed, unpacked
 from firstlight.questions.compare.command import checkpoint_files
@@ -102,6 +104,30 @@ def test_an_interrupted_training_ends_with_the_same_bits(folder, monkeypatch):
     assert len(calls) < 10 + 17  # it went on, and did not begin anew
     assert again.card["files"] == kept
     assert all((again.folder / name).read_bytes() == content for name, content in expected.items())
+
+
+def test_the_old_network_stays_until_the_new_one_is_written(folder, monkeypatch):
+    first = train_network("tiny-photos-3", show=False)
+
+    def fail(path, card):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    with monkeypatch.context() as full:
+        full.setattr(training_module, "write_card", fail)
+        with pytest.raises(StoreProblem, match="the disk is full"):
+            train_network("tiny-photos-3", again=True, show=False)
+    assert load_network("tiny-photos-3").card == first.card
+    assert not list(folder.glob("*.part"))
+
+
+def test_a_checkpoint_of_a_network_that_is_whole_does_not_stay(folder):
+    """As a process leaves it that is killed when the network just got its name."""
+    train_network("tiny-photos-3", show=False)
+    for name in (".tiny-photos-3.checkpoint", ".tiny-photos-3.checkpoint.before"):
+        (folder / name).touch()
+    with pytest.raises(InvalidInput, match="already"):
+        train_network("tiny-photos-3", show=False)
+    assert [path.name for path in folder.iterdir()] == ["tiny-photos-3"]
 
 
 def test_a_changed_file_or_card_is_refused(folder):

@@ -107,14 +107,10 @@ def _to_write(path: Path, kind: str, wanted: str) -> Path:
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary name beside `path`; rename it to `path` only if the block succeeds.
 
-    A link stays, and the file it leads to is replaced. Whatever is no regular file is refused. The file gets
-    the permissions that any new file gets: some writers make theirs readable by the owner only.
+    A link stays, and the file it leads to is replaced. Whatever is no regular file is refused.
     """
     with _part_of(path, file_to_write) as part:
-        part.touch(exist_ok=False)
-        mode = stat.S_IMODE(part.stat().st_mode)
         yield part
-        part.chmod(mode)
         flush(part)
         part.replace(file_to_write(path))
 
@@ -124,18 +120,13 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `path`; rename it only if the block succeeds and `path` is free.
 
     If another process finished the same folder meanwhile, its folder stays and ours is dropped. A link stays,
-    and the folder it leads to is made; whatever else is no folder is refused. Files in it get the permissions
-    that any new file gets.
+    and the folder it leads to is made; whatever else is no folder is refused.
     """
     with _part_of(path, _folder_to_write) as part:
         part.mkdir()
-        mode = stat.S_IMODE(part.stat().st_mode) & 0o666
         yield part
-        for file in part.iterdir():
-            if file.is_file():
-                file.chmod(mode)
+        for file in (*part.rglob("*"), part):
             flush(file)
-        flush(part)
         if not (target := _folder_to_write(path)).exists():
             try:
                 part.rename(target)
@@ -151,15 +142,32 @@ def _part_of(path: Path, to_write: Callable[[Path], Path]) -> Iterator[Path]:
         target = to_write(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep_once(target.parent)
-        part = target.with_name(f".{target.name}.{_owned()}.part")
+        part = _beside(target)
         try:
             yield part
             flush(target.parent)
         finally:
-            if part.is_dir():
-                shutil.rmtree(part, ignore_errors=True)
-            else:
-                part.unlink(missing_ok=True)
+            _remove(part)
+
+
+def _beside(path: Path) -> Path:
+    """A name beside `path` that the next command removes if this process cannot."""
+    return path.with_name(f".{path.name}.{_owned()}.part")
+
+
+def remove_whole(path: Path) -> None:
+    """Remove a folder or a file if it is there: nobody finds a half of it under its name."""
+    part = _beside(path)
+    with clear_disk_errors(path), suppress(FileNotFoundError):
+        path.rename(part)
+        _remove(part)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -169,7 +177,7 @@ def locked(path: Path, *, shared: bool = False, patience: float | None = None) -
     Parameters
     ----------
     path : Path
-        The lock file. It stays until :func:`sweep` finds that nobody holds it.
+        The lock file. The last holder removes it; what a killed one leaves, :func:`sweep` or the next holder does.
     shared : bool, default False
         Let others hold the lock too, as readers do; only a holder that shares nothing keeps them out.
     patience : float, optional
@@ -190,7 +198,10 @@ def locked(path: Path, *, shared: bool = False, patience: float | None = None) -
             break
         file.close()  # swept away while we waited: others hold another file of this name
     with file, nullcontext() if patience is None else _signs_of_life(file):
-        yield
+        try:
+            yield
+        finally:
+            _remove_lock(file, path)
 
 
 def _taken_while_it_lives(file: BufferedWriter, patience: float) -> bool:
@@ -262,12 +273,11 @@ def sweep(folder: Path, patterns: Iterable[str], *, days: float = 1.0) -> None:
         try:
             if not (_is_mine(path) and (_is_abandoned(path.name) or _youngest(path) < limit)):
                 continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.suffix == ".lock":
-                _remove_lock(path)
+            if path.suffix == ".lock" and HAS_LOCKS:
+                with path.open("ab") as file:
+                    _remove_lock(file, path)
             else:
-                path.unlink()
+                _remove(path)
         except OSError:  # another process sweeps too, or the folder is read-only
             continue
 
@@ -319,12 +329,12 @@ def _youngest(path: Path) -> float:
     return max(entry.lstat().st_mtime for entry in entries)
 
 
-def _remove_lock(path: Path) -> None:
-    if not HAS_LOCKS:
-        return
-    with path.open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError, an OSError, if it is held
-        path.unlink()
+def _remove_lock(file: BufferedWriter, path: Path) -> None:
+    """Remove a lock file unless others hold it; who waits for it notices, and makes a new one."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(file, path):  # not that of a process which took the place of a silent one
+            path.unlink()
 
 
 def flush(path: Path) -> None:

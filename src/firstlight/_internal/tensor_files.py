@@ -2,21 +2,24 @@
 
 import hashlib
 import json
-import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
-from firstlight._internal.errors import StoreProblem
 from firstlight._internal.untrusted_files import demand_regular, guarded
 
 # two signs of a sealed file: one flipped bit cannot hide both, and so cannot pass it off as unsealed
 _SEAL, _SIGN = "firstlight.sha256", "firstlight.sealed"
+_TYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.bool: "BOOL",
+    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8",
+    torch.complex64: "C64",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,26 +44,25 @@ class TensorFile:
 def save_tensors(
     path: Path, tensors: Mapping[str, torch.Tensor], words: Mapping[str, str] | None = None
 ) -> None:
-    """Write tensors and words to `path`; a full disk is an OSError, as with every other writer."""
-    try:
-        save_file(dict(tensors), path, metadata=dict(words) if words else None)
-        _sort_words(path)
-    except SafetensorError as error:
-        if number := re.search(r"os error (\d+)", str(error)):
-            raise OSError(int(number[1]), str(error), str(path)) from error
-        raise StoreProblem(f"Cannot write {path}: {error}.") from error
+    """Write tensors and words to `path` in the format of safetensors; equal contents are equal bytes.
 
-
-def _sort_words(path: Path) -> None:
-    """Put the words in order, so that equal contents are equal bytes: safetensors writes them in any order."""
-    with path.open("r+b") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        header = json.loads(file.read(length))
-        header["__metadata__"] = dict(sorted(header.get("__metadata__", {}).items()))
-        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-        if header["__metadata__"] and len(text) <= length:
-            file.seek(8)
-            file.write(text.ljust(length))
+    safetensors itself writes words in any order, and beside `path` a file that a killed process leaves behind.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(sorted(words.items()))} if words else {}
+    # the widest first, so that each begins at a multiple of its own width
+    ordered = sorted(tensors.items(), key=lambda item: (-item[1].element_size(), item[0]))
+    end = 0
+    for name, tensor in ordered:
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {
+            "dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]
+        }  # fmt: skip
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text) + -len(text) % 8))
+        file.write(text + b" " * (-len(text) % 8))
+        for _, tensor in ordered:
+            file.write(_bytes_of(tensor))
 
 
 def save_sealed(
@@ -110,10 +112,14 @@ def _as_utf8(text: str) -> str:
     return text.encode("utf-8", errors="backslashreplace").decode()
 
 
+def _bytes_of(tensor: torch.Tensor) -> memoryview:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
 def _seal(tensors: Mapping[str, torch.Tensor], words: Mapping[str, str]) -> str:
     digest = hashlib.sha256(json.dumps(sorted(words.items())).encode())
     for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().contiguous()
+        tensor = tensors[name]
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(_bytes_of(tensor))
     return digest.hexdigest()

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from firstlight._internal.files import (
     clear_disk_errors,
     flush,
     locked,
+    remove_whole,
     seal_of,
     sha256_of,
     sweep,
@@ -149,7 +149,7 @@ def demand_writable_cache() -> None:
                 f"The data folder {root} is a file. Remove it, or set FIRSTLIGHT_DATA to a folder."
             )
         root.mkdir(parents=True, exist_ok=True)
-        sweep(root, [".*.part", ".*.old", ".*.lock"])
+        sweep(root, [".*.part", ".*.lock"])
         with tempfile.TemporaryFile(dir=root):
             pass
 
@@ -177,7 +177,7 @@ def write_cache(name: str, splits: Mapping[str, StoredImages], *, origin: str, r
             flush(file)
         writing.enter_context(locked(_lock(name)))
         if replace or not _is_there(name):
-            _drop(target.resolve())  # a link stays
+            remove_whole(target.resolve())  # a link stays
     return target
 
 
@@ -238,7 +238,7 @@ def remove_cached(name: str) -> bool:
     if not target.is_dir():
         return False
     with locked(_lock(name)):
-        _drop(target)
+        remove_whole(target)
     return True
 
 
@@ -272,13 +272,3 @@ def _verify(file: Path, sha256: str) -> None:
         if sha256_of(file) != sha256:
             raise ValueError(f"{file.name} was changed after it was written")
         _verified.add(state)
-
-
-def _drop(folder: Path) -> None:
-    # renamed first: a process that is killed here leaves the whole folder or none
-    if not folder.exists():
-        return
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".old", dir=folder.parent))
-    with clear_disk_errors(folder), contextlib.suppress(FileNotFoundError):
-        folder.rename(aside / folder.name)
-    shutil.rmtree(aside, ignore_errors=True)

@@ -1,7 +1,6 @@
 """Training networks of the bank, and checking them."""
 
 import dataclasses
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from firstlight._internal.environment import code_commit, environment
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.executor import single_thread
-from firstlight._internal.files import sha256_of, whole_folder
+from firstlight._internal.files import clear_disk_errors, locked, remove_whole, sha256_of, whole_folder
 from firstlight._internal.memory_layout import with_channels_last
 from firstlight._internal.tensor_files import save_sealed
 from firstlight._internal.version import __version__
@@ -61,8 +60,20 @@ def train_network(
     kind, seed = definition(name.removeprefix(PREFIX))
     name = f"{kind.kind}-{seed}"
     bank = bank_folders()[0] if folder is None else folder
-    if (bank / name / CARD).exists() and not again:
-        raise InvalidInput(f"{name} is in {bank} already. Say `--again` to replace it.")
+    with clear_disk_errors(bank):
+        bank.mkdir(parents=True, exist_ok=True)
+    checkpoint = bank / f".{name}.checkpoint"
+    with locked(bank / f".{name}.lock"):
+        if (bank / name / CARD).exists() and not again:
+            _remove_checkpoint(checkpoint)  # of a process that was killed when all was written
+            raise InvalidInput(f"{name} is in {bank} already. Say `--again` to replace it.")
+        card = _train(kind, seed, bank / name, checkpoint, show)
+        _remove_checkpoint(checkpoint)
+    return load_network(name) if folder is None else Network(name=name, folder=bank / name, card=card)
+
+
+def _train(kind: Definition, seed: int, folder: Path, checkpoint: Path, show: bool | None) -> dict[str, Any]:
+    """Train, write the network and return its card."""
     images = kind.training_data(seed)
     recipe = replace(kind.recipe, seed=seed)
     model = kind.spec(seed)
@@ -70,19 +81,20 @@ def train_network(
     record = TrainingRecord(
         recipe.total_steps(len(images)), recipe.steps_per_epoch(len(images)), images, n_moments=kind.n_moments
     )
-    checkpoint = bank / f".{name}.checkpoint"
-    bank.mkdir(parents=True, exist_ok=True)
     with single_thread():
         history = train_on(
-            model, images, recipe, observers=[record], checkpoint=checkpoint,
-            checkpoint_seconds=CHECKPOINT_SECONDS, fused=True, label=f"Training {name}", show=show, device="cpu",
+            model, images, recipe, observers=[record], checkpoint=checkpoint, fused=True, device="cpu",
+            checkpoint_seconds=CHECKPOINT_SECONDS, label=f"Training {folder.name}", show=show,
         )  # fmt: skip
         accuracies = _accuracies(kind, seed, record.moments, images)
     card = _card(kind, seed, images, accuracies, initial=start, cpu_seconds=record.cpu_seconds)
-    _write(bank / name, card, record, history)
-    for leftover in (checkpoint, checkpoint.with_name(f"{checkpoint.name}.before")):
+    _write(folder, card, record, history)
+    return card
+
+
+def _remove_checkpoint(path: Path) -> None:
+    for leftover in (path, path.with_name(f"{path.name}.before")):
         leftover.unlink(missing_ok=True)
-    return load_network(name) if folder is None else Network(name=name, folder=bank / name, card=card)
 
 
 def _accuracies(
@@ -144,7 +156,6 @@ def _write(folder: Path, card: dict[str, Any], record: TrainingRecord, history: 
         f"{step}/{name}": value for step, state in record.moments.items() for name, value in state.items()
     }
     with whole_folder(folder) as part:
-        shutil.rmtree(folder, ignore_errors=True)  # only with `again`: else the folder is not there
         save_sealed(part / WEIGHTS, flat)
         save_sealed(part / RECORD, record.arrays(history.loss))
         card["files"] = {
@@ -152,6 +163,7 @@ def _write(folder: Path, card: dict[str, Any], record: TrainingRecord, history: 
             for name in (WEIGHTS, RECORD)
         }
         write_card(part / CARD, card)
+        remove_whole(folder)  # there only with `again`; the checkpoint is kept until the new one has its name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ import torch
 
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.files import whole_file
-from firstlight._internal.store.encoding import apart, decode, encode
+from firstlight._internal.store.encoding import decode, encode
 from firstlight._internal.tensor_files import load_sealed, save_sealed
 from firstlight._internal.untrusted_files import guarded
 
@@ -27,7 +27,7 @@ def save_checkpoint(path: Path, state: dict[str, Any], *, identity: str = "") ->
     """
     tree, arrays = encode(state)
     with whole_file(path) as part:
-        save_sealed(part, apart(arrays), {"tree": json.dumps(tree), "identity": identity})
+        save_sealed(part, arrays, {"tree": json.dumps(tree), "identity": identity})
         if path.exists():
             path.replace(_before(path))  # a process that is killed here goes on from this one
 

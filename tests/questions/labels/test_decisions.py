@@ -52,6 +52,16 @@ def test_a_corrected_copy_of_a_folder(data):
         apply_decisions("data", decisions)
 
 
+def test_what_a_killed_copy_left_neither_stays_nor_counts(data):
+    """Its files once made the next copy call the relabelled picture `0-3.png`, and lay in the copy beside it."""
+    (data / ".data-corrected.part" / "dog").mkdir(parents=True)
+    (data / ".data-corrected.part" / "dog" / "0-2.png").write_text("half")
+    decisions = decided(data, "data/cat/0.png,cat,relabel,dog")
+    apply_decisions("data", decisions)
+    expected = {"cat/1.png", "cat/2.png", "dog/0-2.png", "dog/0.png", "dog/1.png", "dog/2.png", "notes.txt"}
+    assert set(contents(data / "data-corrected")) == expected
+
+
 def test_a_corrected_copy_of_a_table_keeps_all_columns(data):
     rows = [f"data/{name}/{i}.png,{i},{name}" for name in ("cat", "dog") for i in range(3)]
     (data / "table.csv").write_text("\n".join(["Path,width,class", *rows]) + "\n")

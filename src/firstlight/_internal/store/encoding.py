@@ -83,17 +83,6 @@ def decode(tree: Any, arrays: dict[str, torch.Tensor]) -> Any:
     return {k: decode(v, arrays) for k, v in tree.items()}
 
 
-def apart(arrays: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Give every array memory of its own: one array may have two names here, but not in a safetensors file."""
-    seen: set[int] = set()
-    separate = {}
-    for name, array in arrays.items():
-        place = array.untyped_storage().data_ptr()
-        separate[name] = array.clone() if place in seen else array
-        seen.add(place)
-    return separate
-
-
 def _result_type(name: str) -> type[Result]:
     """The class of results with this name; a module is imported only if it is ours and defines such a class."""
     name = name.rpartition(":")[2]  # before 0.2.0 the module stood before a colon

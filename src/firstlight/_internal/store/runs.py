@@ -22,13 +22,14 @@ from firstlight._internal.files import (
     canonical_json,
     clear_disk_errors,
     locked,
+    remove_whole,
     seal_of,
     sha256_of,
     sweep,
     whole_folder,
 )
 from firstlight._internal.safe_text import is_utf8
-from firstlight._internal.store.encoding import apart, decode, encode
+from firstlight._internal.store.encoding import decode, encode
 from firstlight._internal.store.index import ARRAYS, RUN, read_body, run_ids
 from firstlight._internal.tensor_files import load_tensors, save_tensors
 from firstlight._internal.untrusted_files import guarded
@@ -108,7 +109,10 @@ class Store:
         if self.root not in _swept:
             _swept.add(self.root)
             sweep(self.root, [".*.part"])
-            sweep(self.root / ".scratch", ["*.lock"])
+            sweep(scratch := self.root / ".scratch", ["*.lock"])
+            if scratch.is_dir():  # processes that were killed when all was written
+                finished = [entry.name for entry in scratch.iterdir() if (self.root / entry.stem).exists()]
+                sweep(scratch, finished, days=0.0)
             sweep(Path(tempfile.gettempdir()), ["firstlight-*"])
 
     def __reduce__(self) -> tuple[Callable[[Path, bool], "Store"], tuple[Path, bool]]:
@@ -130,8 +134,7 @@ class Store:
         scratch = self.root / ".scratch" / spec.id
         with clear_disk_errors(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
-        lock = scratch.with_suffix(".lock")
-        with locked(lock, patience=PATIENCE):
+        with locked(scratch.with_suffix(".lock"), patience=PATIENCE):
             if spec not in self:
                 wall, cpu = time.perf_counter(), cpu_seconds()
                 with _new_account():
@@ -140,7 +143,6 @@ class Store:
                     spec, result, wall_seconds=time.perf_counter() - wall, cpu_seconds=cpu_seconds() - cpu
                 )
             shutil.rmtree(scratch, ignore_errors=True)
-            lock.unlink(missing_ok=True)  # who waits for it notices, and takes a new one
         hand_over(self.root / spec.id)
         return self.load(spec.id)
 
@@ -157,7 +159,7 @@ class Store:
         """Write one run folder, whole or not at all."""
         tree, arrays = encode(result)
         with whole_folder(self.root / spec.id) as folder:
-            save_tensors(folder / ARRAYS, apart(arrays))
+            save_tensors(folder / ARRAYS, arrays)
             body = {
                 "id": spec.id,
                 "what": spec.what,
@@ -217,11 +219,7 @@ class Store:
     def remove(self, prefix: str) -> str:
         """Delete one run folder and return its full name."""
         id = self.find(prefix)
-        with clear_disk_errors(self.root / id):
-            if (self.root / id).is_dir() and not (self.root / id).is_symlink():
-                shutil.rmtree(self.root / id)
-            else:  # not written by us, but listed as damaged
-                (self.root / id).unlink()
+        remove_whole(self.root / id)
         return id
 
 

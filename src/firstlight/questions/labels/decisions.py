@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from firstlight._internal.errors import InvalidInput
-from firstlight._internal.files import whole_file
+from firstlight._internal.files import whole_file, whole_folder
 from firstlight._internal.untrusted_files import demand_regular, guarded
 from firstlight.data.formats.folder import list_folder
 from firstlight.data.label_table import columns_of, files_and_labels
@@ -127,8 +127,7 @@ def _corrected_folder(source: Path, chosen: list[Decision], target: Path) -> Non
         classes |= set(listed.classes)
     absolute = [Decision(os.path.abspath(one.file), one.label, one.decision, one.new_label) for one in chosen]
     by_file = _by_file(absolute, labels, tuple(sorted(classes)))
-    part = target.with_name(f".{target.name}.part")
-    try:
+    with whole_folder(target) as part:
         for file in _files(source):
             one = by_file.get(os.path.abspath(file))
             place = file.relative_to(source)
@@ -138,9 +137,6 @@ def _corrected_folder(source: Path, chosen: list[Decision], target: Path) -> Non
                 place = _free(place.parent.parent / one.new_label / place.name, source, part)
             (part / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, part / place)
-        part.rename(target)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _by_file(chosen: list[Decision], labels: dict[str, str], classes: tuple[str, ...]) -> dict[str, Decision]:

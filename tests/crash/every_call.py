@@ -1,0 +1,308 @@
+"""Each command with every single call that touches its files failing in turn, as SQLite is tested.
+
+A library below Python (`failing_calls.c`) counts the calls by which a command opens, writes, renames, removes, locks or
+maps files in its folders. For every n the command is run with the n-th call failing with each of four errors, and with
+the process killed just before and just after it. It must end well or in one line; given again without a fault, it must
+leave the same files with the same bits as if nothing had happened, and no others.
+
+One process imports everything and forks a copy for each run: importing takes longer than all the rest.
+"""
+
+import contextlib
+import ctypes
+import errno
+import gc
+import hashlib
+import importlib
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import warm
+from crash.tiny_commands import COMMANDS, Command, prepare
+from firstlight._internal import files
+from firstlight._internal.environment import code_commit
+
+SOURCE = Path(__file__).with_name("failing_calls.c")
+FAIL, KILL_BEFORE, KILL_AFTER = range(3)
+FAULTS = {
+    "ENOSPC": (FAIL, errno.ENOSPC),
+    "EIO": (FAIL, errno.EIO),
+    "EACCES": (FAIL, errno.EACCES),
+    "EINTR": (FAIL, errno.EINTR),
+    "killed before": (KILL_BEFORE, 0),
+    "killed after": (KILL_AFTER, 0),
+}
+HANG_SECONDS = 120
+# what no two runs share: when and how fast, and the checksums over that
+CHANGING = re.compile(
+    r"seconds|finished|environment|^sha256$|commit|cpu_hours|machine|day|date|wall|time", re.ASCII
+)
+
+
+def compiled(folder: Path) -> Path:
+    """The library that makes calls fail, built by the compiler of this machine."""
+    library = folder / "failing_calls.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
+    return library
+
+
+@dataclass
+class Ended:
+    """How one run ended, and which calls it made."""
+
+    code: int
+    said: str
+    calls: list[str]
+
+
+@dataclass
+class Tally:
+    """What was tried with one command, and what went wrong."""
+
+    calls: int = 0
+    cases: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+
+class Bench:
+    """A folder in which one command is run again and again, from the same state."""
+
+    def __init__(self, command: Command, folder: Path, library: Path) -> None:
+        self.command, self.folder = command, folder
+        self.shim = ctypes.CDLL(str(library))
+        self.root, self.template = folder / "root", folder / "template"
+        self.template.mkdir(parents=True)
+        for name in ("runs", "data", "bank", "tmp", "out"):
+            (self.template / name).mkdir()
+        self.reset()
+        self.run(lambda: prepare(command, self.root))
+        shutil.rmtree(self.template)
+        self.root.rename(self.template)
+        self.before = contents(self.template)
+        self.reset()
+        self.check(self.run(self._tell_imports))
+        for name in (folder / "imported").read_text().split():
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        gc.collect(), gc.freeze()
+        self.reset()
+        self.calls = self.check(self.run(command.call)).calls
+        self.expected = contents(self.root)
+
+    def _tell_imports(self) -> None:
+        """Run the command and write down what it imported, which the copies to come need not do again."""
+        before = set(sys.modules)
+        try:
+            self.command.call()
+        finally:
+            (self.folder / "imported").write_text("\n".join(sorted(set(sys.modules) - before)))
+
+    def check(self, ended: Ended) -> Ended:
+        if ended.code:
+            raise RuntimeError(f"{self.command.name} ended with {ended.code} without a fault: {ended.said}")
+        return ended
+
+    def reset(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+        shutil.copytree(self.template, self.root, symlinks=True)
+
+    def run(self, call: Callable[[], None], *, n: int = 0, how: int = FAIL, error: int = 0) -> Ended:
+        """Run something in a forked copy of this process, which counts its calls from the first one on."""
+        with (self.folder / "said").open("w+") as said, (self.folder / "calls").open("w+") as calls:
+            process = os.fork()
+            if not process:
+                self._become(call, said.fileno(), (n, how, error, calls.fileno()))
+            status = _waited(process)
+            said.seek(0), calls.seek(0)
+            return Ended(status, said.read(), calls.read().splitlines())
+
+    def _become(self, call: Callable[[], None], said: int, fault: tuple[int, int, int, int]) -> None:
+        """Run in the copy, with folders of its own, and end it."""
+        code = 1
+        try:
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+            os.dup2(said, 2)
+            os.environ |= {
+                f"FIRSTLIGHT_{name.upper()}": str(self.root / place)
+                for name, place in (("runs", "runs"), ("data", "data"), ("networks", "bank"))
+            } | {"TMPDIR": str(self.root / "tmp"), "FIRSTLIGHT_JOBS": "1"}
+            tempfile.tempdir = None
+            tempfile.gettempdir()  # Python tries the folder with a file of its own
+            os.chdir(self.root / "out")
+            n, how, error, log = fault
+            self.shim.arm(str(self.root).encode(), ctypes.c_long(n), how, error, log)
+            call()
+            code = 0
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1 if end.code else 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(BaseException):
+                sys.stderr.flush()
+            os._exit(code)
+
+    def try_fault(self, name: str, n: int) -> tuple[str, list[str]]:
+        """Run with one fault, and again without; how it ended, and what should not be."""
+        how, error = FAULTS[name]
+        self.reset()
+        ended = self.run(self.command.call, n=n, how=how, error=error)
+        what = ended.calls[n - 1] if len(ended.calls) >= n else "never reached"
+        faults = []
+        if how == FAIL and not (ended.code == 0 or is_one_line(ended)):
+            faults.append(f"ended with {ended.code}: {ended.said!r}")
+        if how != FAIL and ended.code != -signal.SIGKILL:
+            faults.append(f"was not killed, ended with {ended.code}: {ended.said!r}")
+        state = contents(self.root)
+        expected = self.expected
+        if self.command.may_skip(ended.said):
+            expected = {name: digest for name, digest in expected.items() if not name.startswith("runs/")}
+        if ended.code == 0 and (missing := differences(state, expected)):
+            faults.append(f"reported success, but {missing}")
+        outcome = "killed" if how != FAIL else "one line" if ended.code else "success"
+        if state != self.expected and state != self.before:
+            again = self.run(self.command.call)
+            state = contents(self.root)
+            if not (again.code == 0 or (is_one_line(again) and self.command.refuses(again.said))):
+                faults.append(f"given again, ended with {again.code}: {again.said!r}")
+            if missing := differences(state, expected):
+                faults.append(f"given again, {missing} (said {again.said!r})")
+            if left := self._left_for_good(state):
+                faults.append(f"left behind: {', '.join(left)}")
+        return outcome, [f"{name} at call {what}: {fault}" for fault in faults]
+
+    def _left_for_good(self, state: dict[str, str]) -> list[str]:
+        """What nobody removes, not even the next command that writes into the same folder."""
+        usual = {*self.expected, *self.before}
+        if unusual := set(state) - usual:
+            places = {(self.root / name).parent for name in unusual} | {
+                self.root / "runs",
+                self.root / "data",
+            }
+            self.run(lambda: [files._sweep_once(place) for place in places])
+        return sorted(set(contents(self.root)) - usual) if unusual else []
+
+
+def differences(state: dict[str, str], expected: dict[str, str]) -> str:
+    """What is missing or has other contents than it should, in words."""
+    differ = [name for name in expected if state.get(name) != expected[name]]
+    return f"{', '.join(differ)} differ" if differ else ""
+
+
+def is_one_line(ended: Ended) -> bool:
+    """Whether a command ended in one line that says what is wrong."""
+    lines = [line for line in ended.said.splitlines() if line.strip()]
+    complaints = [line for line in lines if re.match(r"(firstlight|reproduce): ", line)]
+    return (
+        ended.code in (1, 2)
+        and len(complaints) == 1
+        and complaints == lines[-1:]
+        and "Traceback" not in ended.said
+    )
+
+
+def contents(root: Path) -> dict[str, str]:
+    """Every file and empty folder below `root` by name, with a digest of what must not change from run to run."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        if path.is_dir():
+            if not any(path.iterdir()):
+                found[f"{name}/"] = ""
+        elif path.suffix == ".json" and not any(part.endswith(".part") for part in path.parts):
+            found[name] = json.dumps(_lasting(json.loads(path.read_text())), sort_keys=True)
+        elif path.suffix in (".html", ".svg"):
+            found[name] = path.read_text().rstrip()[-7:]
+        else:
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def _lasting(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _lasting(one) for name, one in value.items() if not CHANGING.search(name)}
+    return [_lasting(one) for one in value] if isinstance(value, list) else value
+
+
+def _waited(process: int) -> int:
+    limit = time.monotonic() + HANG_SECONDS
+    while True:
+        done, status = os.waitpid(process, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > limit:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return 1000  # it hangs: no code of a process
+        time.sleep(0.002)
+
+
+def enumerate_calls(names: list[str], *, sample: int | None, seed: int) -> list[str]:
+    """Try every case of every command, or `sample` of each, and say what came of it; return what is wrong."""
+    faults, library = [], Path(os.environ["LD_PRELOAD"])
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="crash-") as folder:
+            spent = _children_seconds()
+            bench, tally = Bench(COMMANDS[name], Path(folder).resolve(), library), Tally()
+            cases = [(fault, n + 1) for n in range(len(bench.calls)) for fault in FAULTS]
+            tally.calls, tally.cases = len(bench.calls), len(cases)
+            if sample is not None and sample < len(cases):
+                cases = random.Random(f"{seed} {name}").sample(cases, sample)
+            for fault, n in cases:
+                outcome, wrong = bench.try_fault(fault, n)
+                tally.outcomes[outcome] += 1
+                tally.faults += wrong
+            ways = ", ".join(f"{count} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
+            print(
+                f"{name}: {tally.calls} calls, {len(cases)} of {tally.cases} cases: {ways}; {len(tally.faults)} "
+                f"faults ({_children_seconds() - spent:.0f} CPU s)",
+                flush=True,
+            )
+            for fault in tally.faults:
+                print(f"{name}: {fault}", flush=True)
+            faults += tally.faults
+    return faults
+
+
+def _children_seconds() -> float:
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
+
+
+def main() -> int:
+    """Run in a process that has the library preloaded, and everything imported."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="crash.every_call", description=__doc__)
+    parser.add_argument("--sample", type=int, help="cases of each command, drawn at random; by default all")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default=",".join(COMMANDS), help="commands, with commas")
+    given = parser.parse_args()
+    if "LD_PRELOAD" not in os.environ:
+        with tempfile.TemporaryDirectory(prefix="crash-") as folder:
+            variables = {"LD_PRELOAD": str(compiled(Path(folder))), "OMP_NUM_THREADS": "1"}
+            command = [sys.executable, "-m", "crash.every_call", *sys.argv[1:]]
+            return subprocess.run(command, env={**os.environ, **variables}).returncode
+    warm.import_all()
+    code_commit()  # asks git once
+    return 1 if enumerate_calls(given.only.split(","), sample=given.sample, seed=given.seed) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

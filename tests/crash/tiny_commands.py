@@ -1,0 +1,159 @@
+"""Commands that write, on inputs so small that each takes a fraction of a second."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from firstlight.cli import main as firstlight_cli
+from reproduce.__main__ import app as reproduce_app
+
+SIDE = 12
+
+
+def _nothing(root: Path) -> None:
+    """Prepare nothing."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command, what it needs, and how it may refuse to do again what is done."""
+
+    name: str
+    words: str
+    prepare: Callable[[Path], None] = _nothing
+    done: str = "no refusal"
+    skipped: str = "nothing is skipped"
+
+    def call(self) -> None:
+        """Run the command in this process, as its entry point does."""
+        make_small()
+        stored = [name for name in os.listdir(os.environ["FIRSTLIGHT_RUNS"]) if len(name) == 16]
+        program, *words = self.words.replace("RUN", stored[0] if stored else "0").split()
+        sys.argv = [program, *words]
+        firstlight_cli.run(reproduce_app if program == "reproduce" else firstlight_cli.app)
+
+    def refuses(self, said: str) -> bool:
+        """Whether the command said that its work is done already."""
+        return self.done in said
+
+    def may_skip(self, said: str) -> bool:
+        """Whether the command said that it did without something."""
+        return self.skipped in said
+
+
+def make_small() -> None:
+    """Save a checkpoint at every step, and offer a network of the bank that takes a moment to train."""
+    from firstlight.data import fetched
+    from firstlight.models.building import ModelSpec
+    from firstlight.networks import definitions, training
+    from firstlight.training import loop
+    from firstlight.training.recipe import Recipe
+
+    loop.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = 0.0
+    fetched._demand_complete = lambda entry, splits: None  # a few images pass for a whole data set
+    definitions.SCALING["pets.npz"] = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    definitions.LICENCES["pets.npz"] = "theirs"
+    definitions.KINDS["tiny"] = definitions.Definition(
+        kind="tiny",
+        spec=ModelSpec(name="small", shape=(3, SIDE, SIDE)),
+        data="pets.npz",
+        recipe=Recipe(lr=0.1, batch_size=20, epochs=1),
+    )
+
+
+def prepare(command: Command, root: Path) -> None:
+    """Make what a command needs, in the folders of `root`."""
+    make_small()
+    _images(root)
+    command.prepare(root)
+
+
+def _call(words: str) -> None:
+    Command(name="", words=words).call()
+
+
+def _images(root: Path) -> None:
+    """Two classes of small images to train on and to test with, in one file: each that is read is a case more."""
+    rng, arrays = np.random.default_rng(0), {}
+    for split, count in (("", 40), ("_test", 10)):
+        y = np.arange(count) % 2
+        x = rng.normal(100 + 50 * y[:, None, None, None], 40, (count, SIDE, SIDE, 3))
+        arrays |= {f"x{split}": x.clip(0, 255).astype(np.uint8), f"y{split}": y}
+    np.savez(root / "out" / "pets.npz", **arrays)
+    np.save(root / "out" / "probabilities.npy", np.eye(2)[(np.arange(40) + 1) % 2] * 0.8 + 0.1)
+
+
+def _decisions(root: Path) -> None:
+    """A folder of three pictures for each of two classes, and what is to become of three of them."""
+    from PIL import Image
+
+    for label in ("cat", "dog"):
+        folder = root / "out" / "pets" / label
+        folder.mkdir(parents=True)
+        for index in range(3):
+            Image.new("RGB", (4, 4), (index, 0, len(label))).save(folder / f"{index}.png")
+    rows = ["file,label,decision,new_label", "pets/cat/0.png,cat,relabel,dog"]
+    rows += ["pets/cat/1.png,cat,remove,", "pets/dog/0.png,dog,keep,"]
+    (root / "out" / "decisions.csv").write_text("\n".join(rows) + "\n")
+
+
+def _labelled_table(root: Path) -> None:
+    _decisions(root)
+    files = sorted((root / "out" / "pets").rglob("*.png"))
+    rows = [f"{file.relative_to(root / 'out')},{file.parent.name}" for file in files]
+    (root / "out" / "pets.csv").write_text("\n".join(["file,label", *rows]) + "\n")
+
+
+def _copy_of_mnist(root: Path) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {f"x_{split}": rng.integers(0, 256, (20, 28, 28), dtype=np.uint8) for split in ("train", "test")}
+    np.savez(
+        root / "out" / "copy.npz",
+        **arrays,
+        **{f"y_{split}": np.arange(20) % 10 for split in ("train", "test")},
+    )
+
+
+def _cached_mnist(root: Path) -> None:
+    _copy_of_mnist(root)
+    _call("firstlight data get mnist --from copy.npz")
+
+
+def _trained(root: Path) -> None:
+    _call("firstlight train --data pets.npz --epochs 1 --output w.safetensors")
+
+
+def _trained_network(root: Path) -> None:
+    _call("firstlight networks train tiny-0")
+
+
+_TRAIN = (
+    "firstlight train --data pets.npz --epochs 1 --batch-size 20 --output w.safetensors --save-initial i.st"
+)
+_RFM = "firstlight rfm --data pets.npz --n 30 --depth 1 --rounds 1 --no-network --save machine --output page.html"
+_INSPECT = "firstlight inspect w.safetensors --arch small --data pets.npz --n 8 --fast --output page.html"
+_APPLY_TABLE = "firstlight labels pets.csv --apply decisions.csv"
+_EXISTS = "must not exist yet"
+
+COMMANDS = {
+    one.name: one
+    for one in (
+        Command("train", _TRAIN),
+        Command("networks-train", "firstlight networks train tiny-0", done="already"),
+        Command("networks-train-again", "firstlight networks train tiny-0 --again", _trained_network),
+        Command("labels", "firstlight labels pets.npz --pred-probs probabilities.npy --output page.html"),
+        Command("labels-apply", "firstlight labels pets --apply decisions.csv --to right", _decisions, done=_EXISTS),
+        Command("labels-apply-table", _APPLY_TABLE, _labelled_table, done=_EXISTS),
+        Command("rfm", _RFM, done=_EXISTS, skipped="is not kept"),
+        Command("tour", "firstlight tour --data pets.npz --minutes 0.05 --output page.html"),
+        Command("inspect", _INSPECT, _trained, skipped="is not kept"),
+        Command("reproduce", "reproduce run relu2.psi0 --record ledger --output page.html"),
+        Command("data-get", "firstlight data get mnist --from copy.npz", _copy_of_mnist),
+        Command("data-rm", "firstlight data rm mnist", _cached_mnist),
+        Command("runs-rm", "firstlight runs rm RUN", _trained, done="No run begins"),
+    )
+}  # fmt: skip
