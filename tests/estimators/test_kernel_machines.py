@@ -23,6 +23,8 @@ from firstlight.estimators import (
     ConvRFMClassifier,
     ConvRFMRegressor,
     DeepConvRFMClassifier,
+    load_machine,
+    save_machine,
 )
 from firstlight.kernels import ConvKernel, kernel_gram
 
@@ -40,7 +42,13 @@ def test_estimators_keep_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-@contract(*ALL[2:])
+DRAWN = [
+    ConvRFMClassifier(solver="features", rounds=1, filters=16),
+    ConvRFMRegressor(solver="features", rounds=1, filters=16),
+]
+
+
+@contract(*ALL[2:], *DRAWN)
 def test_estimators_that_learn_their_kernel_keep_it_too(estimator, check):
     check(estimator)
 
@@ -114,6 +122,50 @@ def test_deep_machines_keep_the_layers_that_help():
     assert len(chosen) == 2
     assert machine.best_layer_ == int(np.argmin(chosen))
     assert len(machine.filters_) == machine.best_layer_
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        ConvRFMClassifier(solver="features", filters=16, rounds=2),
+        DeepConvRFMClassifier(solver="features", filters=8, rounds=1, depth=2, readout="gap"),
+    ],
+)
+def test_machines_of_drawn_features_learn_and_are_saved(machine, tmp_path):
+    (x, y), (unseen, truth) = bars(120), bars(80, "test")
+    machine = clone(machine).fit(x, y)
+    assert machine.solver_ == "features"
+    assert machine.score(unseen, truth) > 0.8
+    assert len(machine.rounds_) > 1
+    assert machine.metric_ is machine.rounds_[machine.best_round_].metric
+    again = load_machine(save_machine(machine, tmp_path / "saved"))
+    assert np.array_equal(again.decision_function(unseen), machine.decision_function(unseen))
+
+
+def test_auto_takes_features_for_many_images_and_says_why(monkeypatch, capsys):
+    x, y = bars(50)
+    few = ConvRFMClassifier(depth=1, rounds=0).fit(x, y)
+    assert few.solver_ == "exact"
+    monkeypatch.setattr("firstlight.estimators.convrfm.EXACT_IMAGES", 40)
+    many = ConvRFMClassifier(depth=1, rounds=0, filters=4, verbose=True).fit(x, y)
+    assert (many.solver_, "with 50 images" in many.solver_reason_) == ("features", True)
+    assert "Solver: features (with 50 images" in capsys.readouterr().out
+    for change, why in ({"family": "laplace"}, "kernels on patches"), ({}, "rows without an image shape"):
+        images = x if change else x.flatten(1).numpy()
+        exact = ConvRFMClassifier(depth=1, rounds=0, **change).fit(images, y)
+        assert (exact.solver_, why in exact.solver_reason_) == ("exact", True)
+
+
+def test_patience_lets_a_round_that_is_worse_pass():
+    x, y = bars(60)
+    one, all_rounds = (
+        ConvRFMClassifier(depth=1, rounds=3, patience=patience).fit(x, y) for patience in (1, None)
+    )
+    assert len(all_rounds.rounds_) == 4
+    errors = [done.error for done in all_rounds.rounds_]
+    assert all_rounds.best_round_ == errors.index(min(errors))
+    worse = [i for i in range(1, 4) if errors[i] >= min(errors[:i])]
+    assert len(one.rounds_) == (worse[0] + 1 if worse else 4)
 
 
 def test_machines_clone_pickle_search_and_pipe():

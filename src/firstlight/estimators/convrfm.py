@@ -20,9 +20,12 @@ from firstlight.estimators.kernel_machine import (
     split,
     store,
 )
+from firstlight.kernels.random_features import FEATURE_RIDGES, learn_features
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
 from firstlight.kernels.ridge import ridge_solution, scaled_gram
 
+SOLVERS = ("auto", "exact", "features")
+EXACT_IMAGES = 2000  # above, rounds with all gradients take more than a quarter of an hour of one core
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "none": lambda x: x}
 
 
@@ -40,11 +43,14 @@ class _LearnedKernel(KernelMachine):
         bias_variance: float = 0.0,
         bandwidth: float | None = None,
         rounds: int = 5,
-        ridges: Sequence[float] = RIDGES,
+        ridges: Sequence[float] | None = None,
         agop_images: int | None = None,
-        patience: int | None = 1,
+        patience: int | None = 2,
         validation: float = 0.2,
         refit: bool = True,
+        solver: str = "auto",
+        filters: int = 256,
+        regions: int = 2,
         image_shape: tuple[int, int, int] | None = None,
         precision: str = "single",
         random_state: int = 0,
@@ -61,20 +67,65 @@ class _LearnedKernel(KernelMachine):
         fit, choose = split(targets, self.validation, seed=self.random_state, by_class=by_class)
         return [images[fit], targets[fit], images[choose], targets[choose]]
 
-    def _learn(
-        self, parts: list[Tensor], depth: int | None, listen: Callable[[Round], None] | None
-    ) -> Rounds:
-        self.kernel_ = self._kernel(parts[0], depth)
-        return learn_metric(
-            *parts, kernel=self.kernel_, rounds=self.rounds, ridges=self.ridges,
-            agop_images=self.agop_images, patience=self.patience, dtype=self._dtype(parts[0]),
-            seed=self.random_state, listen=listen or (_print if self.verbose else lambda result: None),
-            n_jobs=self.n_jobs, show=None if self.verbose else False,
-        )  # fmt: skip
+    def _choose_solver(self, images: Tensor) -> None:
+        """Settle `solver_`, and say why in `solver_reason_`."""
+        given: Any = self
+        if given.solver not in SOLVERS:
+            raise unknown_name("solver", given.solver, SOLVERS)
+        patches = given.family in ("laplace", "gaussian")
+        if given.solver == "features" and patches:
+            raise InvalidInput(
+                f"`solver` must be 'exact' or 'auto' for the family {given.family!r}, of which no filters are drawn."
+            )
+        n = len(images)
+        if given.solver != "auto":
+            self.solver_, self.solver_reason_ = given.solver, "as asked for"
+        elif n <= EXACT_IMAGES:
+            self.solver_, self.solver_reason_ = "exact", f"{n} images are at most {EXACT_IMAGES}"
+        elif patches or tuple(images.shape[2:]) == (1, 1):
+            what = "kernels on patches" if patches else "rows without an image shape"
+            self.solver_, self.solver_reason_ = "exact", f"{what} have no drawn filters"
+        else:
+            reason = f"with {n} images, more than {EXACT_IMAGES}, kernel matrices take long"
+            self.solver_, self.solver_reason_ = "features", reason
+        if self.verbose:
+            print(f"Solver: {self.solver_} ({self.solver_reason_}).")
 
-    def _solve(self, images: Tensor, targets: Tensor, chosen: Round) -> None:
+    def _learn(
+        self,
+        parts: list[Tensor],
+        depth: int | None,
+        listen: Callable[[Round], None] | None,
+        before: Callable[[Tensor], Tensor],
+        *,
+        refit: bool,
+    ) -> Rounds:
+        listen = listen or (_print if self.verbose else lambda result: None)
+        shared: dict[str, Any] = {
+            "rounds": self.rounds, "agop_images": self.agop_images, "patience": self.patience,
+            "seed": self.random_state, "listen": listen, "show": None if self.verbose else False,
+        }  # fmt: skip
+        if self.solver_ == "exact":
+            parts = [before(part) if part.ndim == 4 else part for part in parts]
+            self.kernel_ = self._kernel(parts[0], depth)
+            return learn_metric(
+                *parts, kernel=self.kernel_, ridges=RIDGES if self.ridges is None else self.ridges,
+                dtype=self._dtype(parts[0]), n_jobs=self.n_jobs, **shared,
+            )  # fmt: skip
+        parts = [part.float() if part.ndim == 4 else part for part in parts]
+        self.kernel_ = self._kernel(parts[0][:1], depth)
+        self.machine_ = learn_features(
+            *parts, geometry=self.kernel_.geometry, n_filters=self.filters, regions=self._regions, refit=refit,
+            ridges=FEATURE_RIDGES if self.ridges is None else self.ridges, before=before, **shared,
+        )  # fmt: skip
+        return self.machine_.rounds
+
+    @property
+    def _regions(self) -> int:
+        return 1 if self.readout == "gap" else self.regions
+
+    def _solve(self, images: Tensor, targets: Tensor) -> None:
         """Solve once more with the chosen metric and ridge."""
-        self.metric_, self.ridge_ = chosen.metric, chosen.ridge
         inner, self.scale_ = scaled_gram(
             images, kernel=self.kernel_, metric=self.metric_, dtype=self._dtype(images),
             n_jobs=self.n_jobs, show=None if self.verbose else False,
@@ -91,11 +142,20 @@ class _LearnedKernel(KernelMachine):
         listen: Callable[[Round], None] | None,
         by_class: bool,
     ) -> None:
+        self._choose_solver(images)
         parts = self._parts(images, targets, given, by_class=by_class)
-        learned = self._learn(parts, None, listen)
-        self.rounds_, self.best_round_ = learned.rounds, learned.best
         whole = self.refit and given is None
-        self._solve(images if whole else parts[0], targets if whole else parts[1], learned.chosen)
+        learned = self._learn(parts, None, listen, lambda maps: maps, refit=whole)
+        self.rounds_, self.best_round_ = learned.rounds, learned.best
+        self.metric_, self.ridge_ = learned.chosen.metric, learned.chosen.ridge
+        if self.solver_ == "exact":
+            self._solve(images if whole else parts[0], targets if whole else parts[1])
+
+    def _outputs(self, X: Any) -> Tensor:
+        if getattr(self, "solver_", "exact") == "exact":
+            return super()._outputs(X)
+        outputs: Tensor = self.machine_(new_images(self, X).float(), self._features)
+        return outputs
 
 
 def _print(result: Round) -> None:
@@ -113,17 +173,27 @@ _PARAMETERS = """
         As for :class:`CNTKClassifier`.
     rounds : int, default 5
         Updates of the metric M; round 0 is the plain kernel.
-    ridges : sequence of float, default RIDGES
-        Ridges to try, relative to the largest entry of the training kernel.
+    ridges : sequence of float, optional
+        Ridges to try, relative to the largest entry of the training kernel (by default RIDGES) or, with drawn features,
+        to the number of images (by default FEATURE_RIDGES).
     agop_images : int, optional
-        Number of training images at which gradients are taken. None takes all.
-    patience : int or None, default 1
-        Stop after this many rounds without a lower validation error. None runs all rounds.
+        Number of training images at which gradients are taken. None takes all, with drawn features 200.
+    patience : int or None, default 2
+        Stop after this many rounds without a lower validation error. None runs all rounds. The chosen round is that of
+        the lowest validation error in either case; with 1 the first round that is worse than the plain kernel ends it,
+        and M stays the identity.
     validation : float, default 0.2
         Share of the training images that chooses round and ridge, by squared error. Give `X_val` and `y_val`
         to :meth:`fit` instead to choose by other images.
     refit : bool, default True
         Solve again with the chosen metric and ridge on all training images.
+    solver : {'auto', 'exact', 'features'}, default 'auto'
+        "exact" solves with the kernel matrix, whose cost grows with the square of the number of images. "features"
+        draws `filters` filters of covariance M, averages their thresholded responses over regions, and solves ridge
+        regression on these features: linear in the number of images, one layer whatever `depth` and `family`, and its
+        round 0 is the inverse covariance of the patches. "auto" takes features above 2000 images.
+    filters, regions : int, default 256 and 2
+        Filters to draw with solver="features", and regions along either side; with readout="gap" there is one region.
     random_state : int, default 0
         Seed for the split and for the choice of `agop_images`.
     verbose : bool, default False
@@ -135,6 +205,8 @@ _ATTRIBUTES = """
     ----------
     metric_, ridge_
         The metric M and the ridge that were chosen.
+    solver_, solver_reason_
+        Which solver was taken, and why.
     rounds_, best_round_
         One :class:`firstlight.kernels.Round` for each round, and the index of the best.
 """
@@ -240,10 +312,11 @@ class DeepConvRFMClassifier(_RFMClassifier):
 
     @no_type_check  # scikit-learn: nothing is checked before `fit`
     def __init__(
-        self, *, filters: int = 64, layers: int | None = None, activation: str = "relu",
+        self, *, filters: int = 64, solver: str = "auto", regions: int = 2, layers: int | None = None,
+        activation: str = "relu",
         family: str = "cntk", depth: int = 3, size: int = 3, readout: str = "flatten", padding: int = 0,
         stride: int = 1, bias_variance: float = 0.0, bandwidth: float | None = None, rounds: int = 5,
-        ridges: Sequence[float] = RIDGES, agop_images: int | None = None, patience: int | None = 1,
+        ridges: Sequence[float] | None = None, agop_images: int | None = None, patience: int | None = 2,
         validation: float = 0.2, refit: bool = True, image_shape: tuple[int, int, int] | None = None,
         precision: str = "single", random_state: int = 0, n_jobs: int | None = None, verbose: bool = False,
     ) -> None:  # fmt: skip
@@ -257,29 +330,32 @@ class DeepConvRFMClassifier(_RFMClassifier):
         if self.activation not in ACTIVATIONS:
             raise unknown_name("activation", self.activation, ACTIVATIONS)
         images, targets = self._start(X, y)
+        self._choose_solver(images)
         parts = self._parts(images, targets, self._validation_data(X_val, y_val), by_class=True)
         most = self.depth - 1 if self.layers is None else self.layers
         if not 0 <= most < self.depth:
             raise InvalidInput(f"`layers` must lie in 0 .. depth - 1 = {self.depth - 1}; got layers={most}.")
+        whole = self.refit and X_val is None
         layers: list[Rounds] = []
+        machines: list[Any] = []
         self.filters_: list[Tensor] = []
-        kernels = []
         for layer in range(most + 1):
-            layers.append(self._learn(parts, self.depth - layer, listen))
-            kernels.append(self.kernel_)
+            layers.append(self._learn(parts, self.depth - layer, listen, self._features, refit=whole))
+            machines.append((self.kernel_, getattr(self, "machine_", None)))
             if layer < most:
-                self.filters_.append(self._drawn(layers[-1].chosen, parts[0], layer))
-                parts[0], parts[2] = (self._layer(p, self.filters_[-1]) for p in (parts[0], parts[2]))
+                self.filters_.append(self._drawn(layers[-1].chosen, self._features(parts[0][:1]), layer))
         self.layers_ = tuple(layers)
         self.best_layer_ = min(range(len(layers)), key=lambda i: layers[i].chosen.error)
-        self.rounds_, self.best_round_ = layers[self.best_layer_].rounds, layers[self.best_layer_].best
-        self.kernel_, self.filters_ = kernels[self.best_layer_], self.filters_[: self.best_layer_]
-        if self.refit and X_val is None:
-            whole = self._features(images), targets
+        chosen = layers[self.best_layer_]
+        self.rounds_, self.best_round_ = chosen.rounds, chosen.best
+        self.metric_, self.ridge_ = chosen.chosen.metric, chosen.chosen.ridge
+        self.filters_ = self.filters_[: self.best_layer_]
+        self.kernel_, machine = machines[self.best_layer_]
+        if self.solver_ == "features":
+            self.machine_ = machine
         else:
-            own = self._parts(images, targets, self._validation_data(X_val, y_val), by_class=True)
-            whole = self._features(own[0]), own[1]
-        self._solve(*whole, layers[self.best_layer_].chosen)
+            fitted = (images, targets) if whole else (parts[0], parts[1])
+            self._solve(self._features(fitted[0]), fitted[1])
         return self
 
     def _drawn(self, chosen: Round, images: Tensor, layer: int) -> Tensor:
@@ -291,7 +367,10 @@ class DeepConvRFMClassifier(_RFMClassifier):
     def _layer(self, images: Tensor, filters: Tensor) -> Tensor:
         alone = filters.shape[-1] == 1
         made = F.conv2d(
-            images, filters, stride=1 if alone else self.stride, padding=0 if alone else self.padding
+            images,
+            filters.to(images.dtype),
+            stride=1 if alone else self.stride,
+            padding=0 if alone else self.padding,
         )
         return ACTIVATIONS[self.activation](made)
 

@@ -44,7 +44,7 @@ class RFMProbe(_RFMClassifier):
         Number of training rows at which gradients are taken. None takes all.
     n_directions : int, default 8
         Number of directions to keep.
-    patience : int or None, default 1
+    patience : int or None, default 2
         Stop after this many rounds without a lower validation error. None runs all rounds.
     validation : float, default 0.2
         Share of the training rows that chooses round and ridge, by squared error.
@@ -84,6 +84,7 @@ class RFMProbe(_RFMClassifier):
     refit = True
     image_shape = None
     precision = "single"
+    solver = "exact"
     verbose = False
 
     @no_type_check  # scikit-learn: nothing is checked before `fit`
@@ -95,7 +96,7 @@ class RFMProbe(_RFMClassifier):
         ridges: Sequence[float] = RIDGES,
         agop_images: int | None = None,
         n_directions: int = 8,
-        patience: int | None = 1,
+        patience: int | None = 2,
         validation: float = 0.2,
         random_state: int = 0,
         n_jobs: int | None = None,

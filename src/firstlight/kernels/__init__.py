@@ -8,6 +8,12 @@ if TYPE_CHECKING:
     from firstlight.kernels.gradients import kernel_agop
     from firstlight.kernels.gram import kernel_gram
     from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, kernel_from, median_bandwidth
+    from firstlight.kernels.random_features import (
+        FEATURE_RIDGES,
+        RandomFeatures,
+        feature_agop,
+        learn_features,
+    )
     from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
     from firstlight.kernels.ridge import (
         CholeskyPath,

@@ -72,7 +72,7 @@ def learn_metric(
     rounds: int = 5,
     ridges: Sequence[float] = RIDGES,
     agop_images: int | None = None,
-    patience: int | None = 1,
+    patience: int | None = 2,
     dtype: torch.dtype = torch.float32,
     seed: int = 0,
     listen: Callable[[Round], None] = lambda finished: None,
@@ -96,8 +96,9 @@ def learn_metric(
         Grid, relative to the largest entry.
     agop_images : int, optional
         Number of training images at which gradients are taken (the papers: 20); all by default.
-    patience : int or None, default 1
-        Stop after this many rounds without improvement; None runs all rounds.
+    patience : int or None, default 2
+        Stop after this many rounds without improvement; None runs all rounds. With 1 the first round that is worse than
+        the plain kernel would end it, and M stay the identity, where the next may be better.
     seed : int, default 0
         Seed for the choice of `agop_images`.
     listen : callable, default lambda finished: None
@@ -116,7 +117,7 @@ def learn_metric(
     d = kernel.geometry.dimension(x.shape[1])
     metric = torch.eye(d, dtype=torch.float64)
     metric /= metric.norm()
-    some = _subset(len(x), agop_images, seed)
+    some = round_subset(len(x), agop_images, seed)
     done: list[Round] = []
     for number in range(rounds + 1):
         plain = {"kernel": kernel, "metric": metric, "dtype": dtype, "n_jobs": n_jobs, "show": show}
@@ -177,7 +178,8 @@ def _best_ridge(
     return finished, coefficients[best]
 
 
-def _subset(n: int, wanted: int | None, seed: int) -> Tensor:
+def round_subset(n: int, wanted: int | None, seed: int) -> Tensor:
+    """Indices of the images at which gradients are taken, in order; all of them by default."""
     if wanted is None or wanted >= n:
         return torch.arange(n)
     if wanted < 1:

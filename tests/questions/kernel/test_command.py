@@ -12,6 +12,8 @@ from firstlight.cli.options import OutputFormat
 from firstlight.data.synthetic import bars_in_noise
 from firstlight.estimators import ConvRFMClassifier, DeepConvRFMClassifier, load_machine, save_machine
 from firstlight.questions.kernel.command import predict, rfm
+from firstlight.questions.kernel.measure import learn_kernel
+from firstlight.questions.kernel.page import rfm_page
 
 
 def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys):
@@ -26,6 +28,29 @@ def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys)
     answer = json.loads(capsys.readouterr().out)
     assert len(answer["predictions"]) == 16
     assert sorted(p.name for p in machine.iterdir()) == ["machine.json", "machine.safetensors"]
+
+
+def test_every_round_is_kept_and_shown_beside_shuffled_labels():
+    train, test = (
+        bars_in_noise(n, sigma=0.5, seed=0, split=s, rows=6, columns=8)
+        for n, s in ((60, "train"), (30, "test"))
+    )
+    for solver in ("exact", "features"):
+        machine = ConvRFMClassifier(depth=1, rounds=2, patience=None, solver=solver, filters=8)
+        learned = learn_kernel(train, test, train.x[:2], machine=machine, with_network=False)
+        assert len(learned.rounds) == len(learned.shuffled_rounds) == 3
+        assert learned.pictures(learned.rounds).shape == (2, 8, 1, 3, 3)
+        spectra = learned.spectra(learned.rounds)
+        assert torch.allclose(spectra.sum(1), torch.ones(3, dtype=torch.float64))
+        largest = torch.linalg.eigvalsh(learned.rounds[2].metric)[-1] / learned.rounds[2].metric.trace()
+        assert float(spectra[2, 0]) == pytest.approx(float(largest))
+        # true labels are learned, shuffled ones are not
+        assert learned.rounds[learned.best].error < min(done.error for done in learned.shuffled_rounds)
+        page = rfm_page(learned)
+        assert any(section.title == "How does M change round by round?" for section in page.sections)
+        alone = machine.set_params(rounds=0)
+        plain = rfm_page(learn_kernel(train, test, train.x[:2], machine=alone, with_network=False))
+        assert all(section.title != "How does M change round by round?" for section in plain.sections)
 
 
 def test_too_few_images_are_refused_at_once(tmp_path, monkeypatch):

@@ -38,6 +38,8 @@ def rfm(
     kernel: int = 3,
     readout: Literal["flatten", "gap"] = "flatten",
     rounds: int = 5,
+    patience: int = 2,
+    solver: Literal["auto", "exact", "features"] = "auto",
     agop_images: int | None = None,
     network: bool = True,
     seed: Seed = 0,
@@ -66,9 +68,13 @@ def rfm(
     readout
         What follows the last layer: flatten, or gap (global average pooling, much slower).
     rounds
-        Maximum number of updates of the metric; learning stops when the validation error rises.
+        Maximum number of updates of the metric; the one of lowest validation error is used.
+    patience
+        Stop after this many rounds without a lower validation error.
+    solver
+        exact (kernel matrix), features (drawn filters, for many images) or auto: features above 2000 images.
     agop_images
-        Number of images at which gradients are taken; by default all.
+        Number of images at which gradients are taken; by default all, or 200 with drawn features.
     network
         Also train a small network and compare its first layer with the kernel's.
     device
@@ -100,7 +106,7 @@ def rfm(
     photos = load("photos", split="test", n=8, seed=seed).x
     machine = ConvRFMClassifier(
         family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
-        random_state=seed, verbose=True,
+        patience=patience, solver=solver, random_state=seed, verbose=True,
     )  # fmt: skip
     screened = screen(f"{family} on {data}, {len(train)} images")
     with computing_on(place), on_cluster(cluster), screened as view:

@@ -63,6 +63,8 @@ class LearnedKernel(Result):
         What was learned, from how many images, with which kernel.
     rounds : tuple of Round
         Squared error and accuracy on validation images by round, with true labels.
+    shuffled_rounds : tuple of Round
+        The same with shuffled labels, judged by shuffled labels.
     best : int
         The round that validation squared error chose.
     plain_test, test : float
@@ -89,6 +91,7 @@ class LearnedKernel(Result):
     n: int
     kernel: str
     rounds: tuple[Round, ...]
+    shuffled_rounds: tuple[Round, ...]
     best: int
     plain_test: float
     test: float
@@ -108,6 +111,16 @@ class LearnedKernel(Result):
 
     def _rows(self) -> list[Row]:
         return [cells(one) for one in self.rounds]
+
+    def pictures(self, rounds: tuple[Round, ...]) -> Float[Tensor, "rounds k c q q"]:
+        """Leading eigenvectors of M in every round but the first, whose M knows no labels."""
+        channels, side = self.vectors.shape[1:3]
+        return torch.stack([_spectrum(done.metric, channels, side)[1] for done in rounds[1:]])
+
+    def spectra(self, rounds: tuple[Round, ...]) -> Float[Tensor, "rounds d"]:
+        """Shares of the trace of M by decreasing eigenvalue, in every round."""
+        values = torch.stack([torch.linalg.eigvalsh(done.metric).flip(0).clamp(min=0) for done in rounds])
+        return values / values.sum(1, keepdim=True)
 
     def share(self, accuracy: float) -> str:
         """A test accuracy in words, with its 95 % range where the number of images is known."""
@@ -143,13 +156,13 @@ def learn_kernel(
     start = time.perf_counter()
     machine.fit(train.x, train.y.numpy(), listen=partial(listen, "true"))
     control = ConvRFMClassifier(**machine.get_params()).set_params(patience=None, refit=False)
-    control.set_params(rounds=max(len(machine.rounds_) - 1, 0))
+    control.set_params(rounds=max(len(machine.rounds_) - 1, 0), solver=machine.solver_)
     fake = shuffled_labels(train, seed=machine.random_state)
     control.fit(fake.x, fake.y.numpy(), listen=partial(listen, "shuffled"))
     score = plain_score = float(machine.score(test.x, test.y.numpy()))
     if machine.best_round_ > 0:
         plain = ConvRFMClassifier(**machine.get_params())
-        plain.set_params(rounds=0, ridges=(machine.rounds_[0].ridge,), verbose=False)
+        plain.set_params(rounds=0, ridges=(machine.rounds_[0].ridge,), solver=machine.solver_, verbose=False)
         plain_score = float(plain.fit(train.x, train.y.numpy()).score(test.x, test.y.numpy()))
     metric, other = machine.rounds_[-1].metric, control.rounds_[-1].metric
     channels, side = train.shape[0], machine.kernel_.size
@@ -158,8 +171,9 @@ def learn_kernel(
     return LearnedKernel(
         data_name=str(train.meta.get("name", "images")),
         n=len(train),
-        kernel=str(machine.kernel_),
+        kernel=str(machine.kernel_) if machine.solver_ == "exact" else machine.machine_.features.words,
         rounds=machine.rounds_,
+        shuffled_rounds=control.rounds_,
         best=machine.best_round_,
         plain_test=plain_score,
         test=score,

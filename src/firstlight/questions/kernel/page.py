@@ -2,7 +2,7 @@
 
 import torch
 
-from firstlight.maths.correlation import pearson
+from firstlight.maths.correlation import cosine, pearson
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.pictures import picture_grid
@@ -38,7 +38,8 @@ def kernel_answers(learned: LearnedKernel) -> tuple[Answer, ...]:
 
 def kernel_sections(learned: LearnedKernel) -> tuple[Section, ...]:
     """Rounds, eigenvectors, maps on photographs, and three accounts of the first layer."""
-    return (_rounds(learned), _vectors(learned), _maps(learned), *_first_layer(learned))
+    by_round = () if len(learned.rounds) == 1 else (_by_round(learned),)
+    return (_rounds(learned), _vectors(learned), *by_round, _maps(learned), *_first_layer(learned))
 
 
 def _gained(learned: LearnedKernel) -> str:
@@ -59,13 +60,18 @@ def _labels(learned: LearnedKernel) -> str:
 
 
 def rounds_figure(learned: LearnedKernel) -> Figure:
-    """Validation error and accuracy by round."""
-    errors = torch.tensor([[r.error for r in learned.rounds]], dtype=torch.float64)
+    """Validation error and accuracy by round, beside the error with shuffled labels."""
+    errors, shuffled_errors = (
+        torch.tensor([[done.error for done in rounds]], dtype=torch.float64)
+        for rounds in (learned.rounds, learned.shuffled_rounds)
+    )
     right = torch.tensor([[r.accuracy for r in learned.rounds]], dtype=torch.float64)
+    comparable = [Curve(name="squared error, shuffled labels", values=shuffled_errors, role="random labels")]
     return curves(
         [
             Curve(name="validation squared error", values=errors),
             Curve(name="validation accuracy", values=right, role="other"),
+            *(comparable if shuffled_errors.shape == errors.shape else []),
         ],
         title="Error and accuracy by round",
         alt="Validation squared error and accuracy against the round",
@@ -82,10 +88,62 @@ def _rounds(learned: LearnedKernel) -> Section:
         panels=(
             Panel(
                 figure=rounds_figure(learned),
-                shows="Every round solves a ridge regression and replaces M by the gradient outer product.",
+                shows="Every round solves a ridge regression and replaces M by the gradient outer product. Shuffled "
+                "labels are judged by shuffled labels: their error is that of guessing.",
                 published="Gains of 0 to 4 points, chosen on the test set.",
                 formulas=("kernel",),
-                measured=_gained(learned),
+                measured=f"{_gained(learned)} {_round_by_round(learned)}",
+            ),
+        ),
+    )
+
+
+def _round_by_round(learned: LearnedKernel) -> str:
+    told = ", ".join(f"{done.number}: {done.error:.3f} and {done.accuracy:.1%}" for done in learned.rounds)
+    return f"Validation squared error and accuracy by round: {told}."
+
+
+def _by_round(learned: LearnedKernel) -> Section:
+    pictures = [learned.pictures(rounds) for rounds in (learned.rounds, learned.shuffled_rounds)]
+    # of every round the row with true labels, then that with shuffled labels
+    rows = [row for pair in zip(*pictures, strict=False) for row in pair]
+    spectra = learned.spectra(learned.rounds)
+    leading = "; ".join(
+        f"round {done.number}: {share[0]:.0%}, cosine {cosine(done.metric.flatten(), other.metric.flatten()):.2f}"
+        for done, other, share in zip(learned.rounds, learned.shuffled_rounds, spectra, strict=False)
+    )
+    measured = f"Share of the largest eigenvalue, and cosine of M to that of shuffled labels: {leading}."
+    last = max(1, len(spectra) - 1)
+    return Section(
+        title="How does M change round by round?",
+        answer=measured,
+        panels=(
+            Panel(
+                figure=picture_grid(
+                    torch.cat(rows),
+                    title="Leading eigenvectors of M by round: true labels, then shuffled, of each round",
+                    alt="Rows of small patterns, two for each round",
+                    columns=len(learned.vectors),
+                ),
+                shows="One pair of rows for each round: where both show the same patterns, they come from the images.",
+                measured=measured,
+                formulas=("eigenvectors",),
+            ),
+            Panel(
+                figure=curves(
+                    [
+                        Curve(name=f"round {number}", values=share[None], shade=number / last)
+                        for number, share in enumerate(spectra)
+                    ],
+                    title="Spectrum of M by round",
+                    alt="Shares of the trace against the number of the eigenvalue, one curve for each round",
+                    x="eigenvalue, by decreasing size",
+                    y="share of the trace",
+                    log_y=bool((spectra > 0).all()),
+                ),
+                shows="A steep curve is a metric of few directions: later rounds collapse towards rank one.",
+                measured=measured,
+                formulas=("kernel",),
             ),
         ),
     )
