@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from firstlight._internal.errors import DataUnavailable, InvalidInput
+from firstlight._internal.hub import hub_file, is_on_hub
 from firstlight._internal.untrusted_files import guarded
 from firstlight.data.cache import read_cache
 from firstlight.data.entries import DATASETS, SPLITS, DataSet, Subset
@@ -15,6 +16,14 @@ from firstlight.data.formats.folder import PictureFiles
 from firstlight.data.formats.pictures import AS_THEY_ARE, Decoding
 from firstlight.data.images import ImageData, even_sample, held_out
 from firstlight.data.user_copies import Part, opened_copy
+
+ON_HUB = (
+    ".npz",
+    ".zip",
+    ".tar",
+    ".tar.gz",
+    ".tgz",
+)  # one file is there or not; a folder may be there in part
 
 
 def load(
@@ -36,7 +45,8 @@ def load(
     ----------
     name : str or Path
         A data set (``"cifar10"``), some classes of one (``"cifar10:cat/dog"``), a named subset
-        (``"cats_dogs"``), or the path of a folder of class folders, an npz file or an archive of either.
+        (``"cats_dogs"``), or the path of a folder of class folders, an npz file or an archive of either. Such a file
+        on the Hugging Face hub is ``"hf://datasets/OWNER/NAME/FILE"``.
     split : str or None, default 'train'
         ``"train"`` or ``"test"``; None takes the test images, or all images of a folder without splits.
     n : int, optional
@@ -186,6 +196,8 @@ class _Request:
 
     @classmethod
     def of(cls, name: str | Path, source: str | Path | None) -> "_Request":
+        if is_on_hub(name):
+            return cls(str(name), *_resolved("folder"), hub_file(name, kind="datasets", endings=ON_HUB))
         if isinstance(name, Path) or _is_path(name):
             path = Path(name).expanduser()
             with guarded(path, "images"):  # a link may lead to itself

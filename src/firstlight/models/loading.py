@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from firstlight._internal.errors import InvalidInput
+from firstlight._internal.hub import hub_file, is_on_hub
 from firstlight.models.building import build
 from firstlight.models.checkpoints import WeightsMismatch, load_weights
 from firstlight.models.kinds import called_by, model_from_code, unwrapped
@@ -30,7 +31,8 @@ def load_model(
     ----------
     checkpoint : str or Path, optional
         Weights: a safetensors file, or a torch checkpoint of tensors in any layout. Or an ONNX file, which
-        needs nothing else: it is read, never run. Leave it out if `factory` loads the weights itself, and to
+        needs nothing else: it is read, never run. Safetensors on the Hugging Face hub are
+        ``"hf://models/OWNER/NAME/FILE"``. Leave it out if `factory` loads the weights itself, and to
         take the pretrained weights of other packages, which download them.
     architecture : str, optional
         One of :func:`firstlight.models.available`; or ``timm:NAME``, ``torchvision:NAME`` or ``hf:NAME``
@@ -78,6 +80,8 @@ def _loaded(
     entry: str | None,
 ) -> nn.Module:
     """Build a model and load its weights; of the number of outputs the checkpoint knows more than we do."""
+    if checkpoint is not None and is_on_hub(checkpoint):
+        checkpoint = hub_file(checkpoint, kind="models", endings=(".safetensors",))
     if checkpoint is not None and Path(checkpoint).suffix.lower() == ".onnx":
         if architecture is not None or factory is not None:
             raise InvalidInput(
