@@ -46,7 +46,7 @@ def svg(figure: Figure, *, frame: Frame | None = None) -> str:
     if not is_picture:
         parts += _colour_bar(plot)
     bottom = area.top + area.height + (0 if is_picture else _below(area.x, layout))
-    width = area.left + area.width if is_picture else WIDTH
+    width = area.left + area.width if is_picture else _width(plot)
     size = 12 * (_enlarged(area.width) if is_picture else 1)
     name = figure.alt if frame is None else f"{figure.alt} ({frame.label})"
     return (
@@ -109,7 +109,11 @@ def _plot_area(plot: dict[str, Any], is_numbered: bool) -> Area:
         height = ROW * abs(y.high - y.low)
     else:
         height = 0.66 * min(float(layout.get("height", 360)), 400.0)
-    return Area(x, y, left, top, WIDTH - left - 14, height, is_numbered, is_turned=rows)
+    return Area(x, y, left, top, _width(plot) - left - 14, height, is_numbered, is_turned=rows)
+
+
+def _width(plot: dict[str, Any]) -> float:
+    return float(plot["layout"].get("width", WIDTH))
 
 
 def _picture_area(plot: dict[str, Any]) -> Area:
