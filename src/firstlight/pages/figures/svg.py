@@ -179,7 +179,9 @@ def _labels(area: Area, layout: dict[str, Any], is_picture: bool) -> Iterator[st
             turn = f' transform="rotate(-50 {x:.1f} {floor + 14:.1f})"'
             yield text(_short(word), x, floor + 14, anchor="end", more=turn)
         else:
-            yield text(word, x, floor + 17, anchor="middle")
+            half = LETTER * len(word) / 2
+            # a name as long as the margin beyond the last place would be cut off
+            yield text(word, min(x, area.left + area.width + 14 - half), floor + 17, anchor="middle")
     if title := layout["yaxis"].get("title"):
         yield text(title, 4, 14, anchor="start", more=' opacity="0.75"')
     rows = _wrapped(layout["xaxis"].get("title", ""))

@@ -231,7 +231,7 @@ def layer_table(inspection: Inspection) -> Table:
     columns["directions"] = [*column({name: change.effective_rank for name, change in changes.items()})]
     if inspection.ansatz.rows:
         columns["correlation"] = [*column({name: row.pearson for name, row in hidden.items()})]
-        columns["±"] = [*column({name: 2 * row.pearson_error for name, row in hidden.items()})]
+        columns["±"] = [*column({name: max(2 * row.pearson_error, 0.01) for name, row in hidden.items()})]
         columns["control"] = [
             *column({n: float(row.null_pearson.mean()) for n, row in hidden.items() if len(row.null_pearson)})
         ]

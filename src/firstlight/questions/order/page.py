@@ -145,7 +145,7 @@ def _predictors(report: OrderReport) -> Section:
     best = report.correlations[report.best_predictor]
     return Section(
         title="What predicts the order without training?",
-        answer=f"{skill_sentence(report)} Of single scores it is “{report.best_predictor}”: it correlates with the order at "
+        answer=f"{skill_sentence(report)} Of single scores “{report.best_predictor}” correlates best with it, at "
         f"{best.pointwise.value:.2f}, image by image (chance: ±{2 * best.chance.spread:.2f}).",
         panels=(
             Panel(
