@@ -141,7 +141,8 @@ class Plan:
         >>> plan.words
         'accuracy, about 1:20 left'
         """
-        return f"{self.step or 'starting'}, about {_minutes(round(self.left))} left"
+        left = round(self.left)
+        return f"{self.step or 'starting'}, {f'about {_minutes(left)} left' if left else 'nearly done'}"
 
 
 class _Step(Bar):

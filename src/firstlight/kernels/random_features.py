@@ -15,8 +15,7 @@ from firstlight._internal.progress import progress
 from firstlight._internal.shapes import Images
 from firstlight.kernels.rfm import Round, Rounds, random_filters, round_subset
 from firstlight.kernels.ridge import check_ridge
-from firstlight.maths.patch_moments import patch_moments
-from firstlight.maths.patches import PatchGeometry
+from firstlight.maths.patches import PatchGeometry, patch_moments
 
 BATCH = 64  # images whose responses are held at a time
 FEATURE_RIDGES = (1e-3, 1e-2, 3e-2, 1e-1, 3e-1, 1.0)

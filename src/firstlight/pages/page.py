@@ -99,10 +99,13 @@ class Table:
         What a row is.
     columns : dict of str to list
         Texts and numbers, one list per column, all of one length; NaN is shown as a dash.
+    words : str, default ''
+        What the columns are.
     """
 
     title: str
     columns: dict[str, list[Any]]
+    words: str = ""
 
     @property
     def rows(self) -> list[list[tuple[str, str]]]:

@@ -76,6 +76,9 @@ class KeyEntry(Result):
     traces: tuple[int, ...]
 
 
+SMALL_WIDTH = 300  # as wide as a finding on the first screen
+
+
 @dataclass(frozen=True, kw_only=True)
 class Figure(Result):
     """A figure with everything a reader needs, drawn by the report or shown in a notebook.
@@ -181,6 +184,18 @@ class Figure(Result):
         layout = {**layout, "xaxis": {**layout["xaxis"], **ticks}}
         table = {"name": list(names), **self.table}
         return dataclasses.replace(self, plot={**self.plot, "data": data, "layout": layout}, table=table)
+
+    def small(self) -> "Figure":
+        """Return the figure drawn for a narrow place, where letters of a wide one would shrink.
+
+        Examples
+        --------
+        >>> Figure(plot={"data": [], "layout": {}}, title="t", alt="a").small().plot["layout"]
+        {'width': 300}
+        """
+        return dataclasses.replace(
+            self, plot={**self.plot, "layout": {**self.plot["layout"], "width": SMALL_WIDTH}}
+        )
 
     def _repr_html_(self) -> str:
         from firstlight.pages.figures.svg import svg

@@ -46,7 +46,7 @@ def svg(figure: Figure, *, frame: Frame | None = None) -> str:
     if not is_picture:
         parts += _colour_bar(plot)
     bottom = area.top + area.height + (0 if is_picture else _below(area.x, layout))
-    width = area.left + area.width if is_picture else WIDTH
+    width = area.left + area.width if is_picture else _width(plot)
     size = 12 * (_enlarged(area.width) if is_picture else 1)
     name = figure.alt if frame is None else f"{figure.alt} ({frame.label})"
     return (
@@ -109,7 +109,11 @@ def _plot_area(plot: dict[str, Any], is_numbered: bool) -> Area:
         height = ROW * abs(y.high - y.low)
     else:
         height = 0.66 * min(float(layout.get("height", 360)), 400.0)
-    return Area(x, y, left, top, WIDTH - left - 14, height, is_numbered, is_turned=rows)
+    return Area(x, y, left, top, _width(plot) - left - 14, height, is_numbered, is_turned=rows)
+
+
+def _width(plot: dict[str, Any]) -> float:
+    return float(plot["layout"].get("width", WIDTH))
 
 
 def _picture_area(plot: dict[str, Any]) -> Area:
@@ -175,7 +179,9 @@ def _labels(area: Area, layout: dict[str, Any], is_picture: bool) -> Iterator[st
             turn = f' transform="rotate(-50 {x:.1f} {floor + 14:.1f})"'
             yield text(_short(word), x, floor + 14, anchor="end", more=turn)
         else:
-            yield text(word, x, floor + 17, anchor="middle")
+            half = LETTER * len(word) / 2
+            # a name as long as the margin beyond the last place would be cut off
+            yield text(word, min(x, area.left + area.width + 14 - half), floor + 17, anchor="middle")
     if title := layout["yaxis"].get("title"):
         yield text(title, 4, 14, anchor="start", more=' opacity="0.75"')
     rows = _wrapped(layout["xaxis"].get("title", ""))

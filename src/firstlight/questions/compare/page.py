@@ -266,7 +266,10 @@ def _dead(comparison: Comparison) -> Section:
         if layer.dead
     ]
     if not layers:
-        return Section(title=DEAD, answer="No. Every filter of every model responds to some of the images.")
+        return Section(
+            title=DEAD,
+            answer=f"No. Every filter of every model responds to some of {_n_forward(comparison)}.",
+        )
     counts = ", ".join(
         f"{model.n_dead} in {model.name}" for _, model in _spread(list(enumerate(comparison.models)), 4)
     )
@@ -287,6 +290,10 @@ def _dead(comparison: Comparison) -> Section:
             ),
         ),
     )
+
+
+def _n_forward(comparison: Comparison) -> str:
+    return count(max(model.n_forward for model in comparison.models), "image")
 
 
 def _advice(comparison: Comparison) -> str:

@@ -200,7 +200,7 @@ class _Look:
             "dead filters on 1,000 images": (min(ENOUGH_IMAGES, len(self.given)) - self.n_first) * pass_,
             "maps": N_SHOWN * 6 * pass_,
             "regime": gradients / 4,
-            "what later papers add": gradients / 8 + correlations,
+            "what later papers add": gradients / (8 if self.initial is None else 4) + correlations,
         }
         if self.initial is None:
             del steps["gradients before training"], steps["regime"]

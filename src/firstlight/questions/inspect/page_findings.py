@@ -17,10 +17,16 @@ from firstlight.questions.inspect.result import Inspection
 from firstlight.questions.regime.page import LAZY, regime_figure
 
 MOST_FINDINGS = 3
-MOST_BARS = 8  # layers in a small picture, the worst of them
+MOST_BARS = 6  # layers in a small picture, the worst of them
 STILL = 0.1  # of its initial size: a layer that moved less hardly moved
 FAULTS = "Are there dead or repeated filters?"
 MOVED = "How far did every layer move?"
+
+
+TABLE_WORDS = (
+    "Directions: how many its filters really use (effective rank). Correlation: of its filters with the gradients, "
+    "beside rotated gradients as control. Moved: distance from the initial weights, in units of their size."
+)
 
 
 class _Finding(NamedTuple):
@@ -140,7 +146,7 @@ def _following(inspection: Inspection) -> Iterator[_Finding]:
         alt=f"Correlation of filters and gradients in {min(len(rows), MOST_BARS)} layers, beside rotated gradients",
         y="correlation",
         height=240,
-    )
+    ).small()
     yield _Finding(
         badness,
         Highlight(title=title, words=ansatz_advice(inspection.ansatz), figures=(figure,), section=FOLLOW),
@@ -161,7 +167,10 @@ def _lazy(inspection: Inspection) -> Iterator[_Finding]:
     yield _Finding(
         1.8 if result.kind == "lazy" else 0.6,
         Highlight(
-            title=f"Training was {result.kind}", words=words, figures=(regime_figure(result),), section=LAZY
+            title=f"Training was {result.kind}",
+            words=words,
+            figures=(regime_figure(result).small(),),
+            section=LAZY,
         ),
     )
 
@@ -191,7 +200,7 @@ def _bars(values: dict[str, float], y: str) -> Figure:
         alt=f"{y.capitalize()} of {len(worst)} layers",
         y=y,
         height=240,
-    )
+    ).small()
 
 
 def layer_table(inspection: Inspection) -> Table:
@@ -209,20 +218,21 @@ def layer_table(inspection: Inspection) -> Table:
     columns: dict[str, list[object]] = {
         "layer": list(names),
         "kind": [layer.kind for layer in inspection.layers],
-        "weights": [layer.n_weights for layer in inspection.layers],
         "filters": [*column({name: fault.n_filters for name, fault in faults.items()})],
-        "dead": [*column({name: len(fault.dead) for name, fault in faults.items()})],
-        "repeated": [*column({name: fault.n_superfluous for name, fault in faults.items()})],
     }
+    for what, counts in (
+        ("dead", {name: len(fault.dead) for name, fault in faults.items()}),
+        ("repeated", {name: fault.n_superfluous for name, fault in faults.items()}),
+    ):
+        if any(counts.values()):  # a column of zeros is one sentence
+            columns[what] = [*column(counts)]
     if inspection.has_own_initial:
         columns["moved"] = [*column({name: change.distance for name, change in changes.items()})]
-    columns["directions in use"] = [
-        *column({name: change.effective_rank for name, change in changes.items()})
-    ]
+    columns["directions"] = [*column({name: change.effective_rank for name, change in changes.items()})]
     if inspection.ansatz.rows:
-        columns["filters and gradients"] = [*column({name: row.pearson for name, row in hidden.items()})]
-        columns["±"] = [*column({name: 2 * row.pearson_error for name, row in hidden.items()})]
+        columns["correlation"] = [*column({name: row.pearson for name, row in hidden.items()})]
+        columns["±"] = [*column({name: max(2 * row.pearson_error, 0.01) for name, row in hidden.items()})]
         columns["control"] = [
             *column({n: float(row.null_pearson.mean()) for n, row in hidden.items() if len(row.null_pearson)})
         ]
-    return Table(title="Layer by layer", columns=columns)
+    return Table(title="Layer by layer", columns=columns, words=TABLE_WORDS)

@@ -26,6 +26,7 @@ from firstlight.measures.learning_order.constancy import (
 )
 from firstlight.measures.learning_order.critical_component import critical_component
 from firstlight.measures.learning_order.discriminability import discriminabilities, discriminability
+from firstlight.questions.order.prediction import Hardness, OrderSkill, hardness, mean_margin, order_skill
 
 Features = Tensor | Sequence[Tensor] | None  # a matrix of image x feature, or one for every network
 
@@ -52,6 +53,11 @@ class OrderReport(Result):
     correlations : dict of str to OrderCorrelation
         Accessibility against every score that needs no training of a network; "contrast" is there as a
         control: a score that knows nothing of the classes.
+    skill : OrderSkill or None
+        How well the order agrees with what :func:`firstlight.questions.order.prediction.predicted_lateness` says
+        before training; None if either does not vary.
+    hardness : Hardness or None
+        How far the classes lie apart before training; None of images of one class.
     """
 
     scores: Float[Tensor, " n"]
@@ -62,6 +68,8 @@ class OrderReport(Result):
     suspicion: Float[Tensor, " n"]
     suspects: ShownImages
     correlations: dict[str, OrderCorrelation]
+    skill: OrderSkill | None = None
+    hardness: Hardness | None = None
 
     def _rows(self) -> list[Row]:
         return rows_along(self, "n")
@@ -142,6 +150,8 @@ def learning_order(
         suspicion=suspicion,
         suspects=shown_images(suspicion.argsort(descending=True, stable=True)[:n_shown], data),
         correlations=_correlations(scores, data, features, k=k, ridge=ridge, seed=seed),
+        skill=order_skill(scores, data, k=k, ridge=ridge, seed=seed) if len(data) > 3 else None,
+        hardness=hardness(data, k=k, seed=seed) if int((data.counts > 0).sum()) > 1 else None,
     )
 
 
@@ -220,7 +230,7 @@ def _correlations(
     predictors = {
         "critical component": (scores[critical.defined], critical.critical[critical.defined].double()),
         "discriminability in pixels": (scores, near),
-        "nearer to the own class mean": (scores, _mean_margin(data)),
+        "nearer to the own class mean": (scores, mean_margin(data)),
         "contrast (control)": (scores, data.x.flatten(1).double().std(1)),
     }
     if spaces := _per_network(features, len(data)):
@@ -231,19 +241,6 @@ def _correlations(
         for name, (a, b) in predictors.items()
         if len(a) > 3 and not _is_flat(a) and not _is_flat(b)
     }
-
-
-def _mean_margin(data: ImageData) -> Float[Tensor, " n"]:
-    """How much farther the nearest mean of another class is than that of the own."""
-    rows = data.x.flatten(1).double()
-    own = torch.nn.functional.one_hot(data.y, data.n_classes).double()
-    present = own.sum(0) > 0
-    means = (own.T @ rows) / own.sum(0).clamp(min=1)[:, None]
-    distances = torch.cdist(rows, means)
-    distances[:, ~present] = torch.inf
-    mine = distances.gather(1, data.y[:, None])[:, 0]
-    others = distances.masked_fill(own.bool(), torch.inf).min(1).values
-    return torch.where(others.isfinite(), others - mine, 0.0)
 
 
 def _is_flat(values: Tensor) -> bool:

@@ -6,11 +6,13 @@ import torch
 
 from firstlight.data.images import ShownImages
 from firstlight.pages.figures.curves import Curve, curves
+from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.figures.heatmap import heatmap
 from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Panel, Section
 from firstlight.questions.order.measure import OrderReport
+from firstlight.questions.order.prediction import N_HARDNESS, Hardness, known_hardness
 from firstlight.questions.order.tour_part import OrderTour
 
 FIRST_AND_LAST = "Which images are learned first, and which last?"
@@ -20,7 +22,9 @@ AGREE = "Do networks agree on the order?"
 def order_sections(tour: OrderTour) -> tuple[Section, ...]:
     """Sections of the page about the order in which images were learned."""
     report = tour.report
-    return (_first_and_last(report), _agreement(tour), _predictors(report), _doubtful(report))
+    return (
+        _first_and_last(report), _agreement(tour), _predictors(report), *_hard(report), _doubtful(report)
+    )  # fmt: skip
 
 
 def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
@@ -132,7 +136,7 @@ def _predictors(report: OrderReport) -> Section:
     best = report.correlations[report.best_predictor]
     return Section(
         title="What predicts the order without training?",
-        answer=f"On these images it is “{report.best_predictor}”: it correlates with the order at "
+        answer=f"{skill_sentence(report)} Of single scores “{report.best_predictor}” correlates best with it, at "
         f"{best.pointwise.value:.2f}, image by image (chance: ±{2 * best.chance.spread:.2f}).",
         panels=(
             Panel(
@@ -157,6 +161,70 @@ def predictors_figure(report: OrderReport) -> Figure:
         columns=("image by image", "ranks", "in 20 bins", "chance (sd)"),
         title="Cheap scores against the learning order",
         alt="Correlation of each cheap score with the learning order, with what chance gives",
+    )
+
+
+def skill_sentence(report: OrderReport) -> str:
+    """Whether late images can be named before training, beside chance."""
+    skill = report.skill
+    if skill is None:
+        return "Whether late images can be named before training cannot be told: one of the orders does not vary."
+    number = f"{skill.rank.value:.2f} ({skill.rank.low:.2f} to {skill.rank.high:.2f})"
+    against = (
+        f"rank correlation with the measured order over {skill.n_images:,} images: {number}; "
+        f"chance: ±{skill.chance:.2f}"
+    )
+    if skill.rank.low <= skill.chance:
+        return f"Late images cannot be named before training ({against})."
+    how = "well" if skill.rank.low > 0.5 else "in part"
+    return f"Late images can be named before training {how} ({against})."
+
+
+def hardness_sentence(found: Hardness) -> str:
+    """The number, and the known data sets it lies between."""
+    value = found.value
+    text = (
+        f"{value.value:.2f} ({value.low:.2f} to {value.high:.2f}) on a scale from 0, neighbours in pixels share their "
+        "class, to 1, pixels tell nothing."
+    )
+    if found.n_images < N_HARDNESS:
+        return f"{text} It was measured on {found.n_images:,} images: on few, every data set looks harder."
+    known = sorted(known_hardness(), key=lambda one: one.value.value)
+    below = [one for one in known if one.value.high < value.low]
+    above = [one for one in known if one.value.low > value.high]
+    parts = [f"harder than {below[-1].name}"] if below else []
+    parts += [f"easier than {above[0].name}"] if above else []
+    return f"{text} That is {' and '.join(parts)}." if parts else text
+
+
+def _hard(report: OrderReport) -> tuple[Section, ...]:
+    found = report.hardness
+    if found is None:
+        return ()
+    rows = [found, *known_hardness()]
+    ranges = [torch.tensor([one.value.low, one.value.value, one.value.high]) for one in rows]
+    figure = dots(
+        [one.name for one in rows],
+        [Dots.of("hardness", ranges)],
+        title="Hardness beside known data sets",
+        alt=f"Hardness of this data set and of {len(rows) - 1} known ones",
+        y="0 easy, 1 pixels tell nothing",
+        height=320,
+    )
+    return (
+        Section(
+            title="How hard is this data set?",
+            answer=hardness_sentence(found),
+            panels=(
+                Panel(
+                    figure=figure,
+                    shows="Share of the ten nearest neighbours in pixels that belong to another class, divided by that "
+                    f"of random neighbours. The known data sets were measured on {N_HARDNESS:,} images each; wrong "
+                    "labels were drawn at random.",
+                    formulas=("discriminability",),
+                ),
+            ),
+        ),
     )
 
 
