@@ -238,7 +238,7 @@ def inverse_covariance(
     largest = float(torch.linalg.eigvalsh(covariance)[-1])
     if largest <= 0:
         raise InvalidInput("the patches of all images are the same; there is nothing to learn from.")
-    inverse = torch.linalg.inv(
+    inverse: Tensor = torch.linalg.inv(
         covariance + SMALLEST * largest * torch.eye(len(covariance), dtype=torch.float64)
     )
     return (inverse + inverse.T) / (2 * inverse.norm())
