@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.data.catalogue import available, describe, fetch, load, load_splits, usual_data_set
+    from firstlight.data.catalogue import available, describe, fetch, load, load_splits
     from firstlight.data.conversion import as_images
     from firstlight.data.images import ImageData
 

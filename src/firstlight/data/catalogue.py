@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from firstlight._internal.errors import DataUnavailable, InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight._internal.hub import hub_file, is_on_hub
 from firstlight._internal.untrusted_files import guarded
 from firstlight.data.cache import read_cache
@@ -174,15 +174,6 @@ def fetch(name: str, *, source: str | Path | None = None) -> Path | None:
     if entry.embedded is not None or not entry.counts:
         return None
     return ensure_cached(entry, None if source is None else Path(source).expanduser())
-
-
-def usual_data_set() -> tuple[str, str]:
-    """CIFAR-10 if it can be fetched, otherwise `photos`, and the reason."""
-    try:
-        fetch("cifar10")
-    except DataUnavailable as error:
-        return "photos", f"Using the photographs that come with the package: {error}"
-    return "cifar10", ""
 
 
 @dataclass(frozen=True)

@@ -131,14 +131,6 @@ def read_graph(path: Path) -> Graph:
     return graph
 
 
-def onnx_tensors(path: Path) -> dict[str, Tensor]:
-    """Tensors of floating-point numbers that an ONNX file stores, by name; nothing else of the file is read."""
-    with guarded(path, "ONNX"):
-        graphs = _Message(memoryview(read_bytes(path))).messages(GRAPH)
-        tensors = dict(_tensor(tensor) for graph in graphs for tensor in graph.messages(INITIALIZER))
-    return {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
-
-
 class _Message:
     """Fields of a message by number; of one that may stand once, the last counts."""
 
