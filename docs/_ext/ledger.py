@@ -234,7 +234,9 @@ def _text(text: str, *classes: str) -> nodes.paragraph:
     return nodes.paragraph(text, text, classes=list(classes))
 
 
-def _table(head: list[str], rows: list[list[list[nodes.Node]]], widths: tuple[int, ...], *classes: str) -> nodes.table:
+def _table(
+    head: list[str], rows: list[list[list[nodes.Node]]], widths: tuple[int, ...], *classes: str
+) -> nodes.table:
     group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in widths), cols=len(head))
     group += nodes.thead("", _row([[_text(word)] for word in head]))
     group += nodes.tbody("", *(_row(row) for row in rows))
