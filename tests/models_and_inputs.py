@@ -425,8 +425,8 @@ for the test, with the layers and habits of the architectures that they stand fo
 
 ## What a model must satisfy
 
-An ordinary `torch.nn.Module` with finite weights in floating point, which takes a batch of images and returns one tensor.
-Each violation has its message:
+It must be an ordinary `torch.nn.Module` with finite weights in floating point, take a batch of images and return one
+tensor. Each violation has its message:
 
 | violation | | message |
 |---|---|---|
