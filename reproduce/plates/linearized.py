@@ -109,8 +109,8 @@ def alexnet(ledger: Ledger) -> Panels:
 @numbers(
     PAPER,
     "Figure 6",
-    "Effective rank of the tangent features of 300 images, 600 in the paper, relative to the full rank; random numbers of the "
-    "same size in grey.",
+    "Effective rank of the tangent features of 300 images, 600 in the paper, relative to the full rank; "
+    "random numbers of the same size in grey.",
 )
 def ranks(ledger: Ledger) -> Panels:
     lenet = [
