@@ -242,7 +242,8 @@ def inverse_covariance(
     inverse = torch.linalg.inv(
         covariance + SMALLEST * largest * torch.eye(len(covariance), dtype=torch.float64)
     )
-    return (inverse + inverse.T) / (2 * inverse.norm())
+    metric: Tensor = (inverse + inverse.T) / (2 * inverse.norm())
+    return metric
 
 
 def learn_features(
