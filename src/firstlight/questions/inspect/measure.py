@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -245,7 +246,7 @@ def inspect(
         return Inspection(
             name=name or type(model).__name__,
             n_parameters=sum(p.numel() for p in model.parameters()),
-            layers=_summaries(trained, _calls(model, x[:1])),
+            layers=layer_summaries(trained, _calls(model, x[:1])),
             data_name=str(images.meta.get("name", "images")) if isinstance(images, ImageData) else "images",
             n_images=len(x),
             image_shape=tuple(x.shape[1:]),
@@ -256,7 +257,7 @@ def inspect(
             maps=_maps(model, _views(trained.layers), x[:N_SHOWN]),
             shown=_displayed(x[:N_SHOWN]),
             faults=faults_of(model, trained, whole, seed),
-            changes=_changes(trained, fresh),
+            changes=changes_of(trained, fresh),
             initial_source="a fresh initialisation" if initial is None else "given",
             has_own_initial=initial is not None,
             regime=movement,
@@ -315,7 +316,10 @@ def _calls(model: nn.Module, image: Tensor) -> dict[str, int]:
     return recorder.calls
 
 
-def _summaries(agops: PatchGradients, calls: Mapping[str, int]) -> tuple[LayerSummary, ...]:
+def layer_summaries(
+    agops: PatchGradients, calls: Mapping[str, int] = MappingProxyType({})
+) -> tuple[LayerSummary, ...]:
+    """What the measured layers are; `calls` says which of them an image meets more than once."""
     return tuple(
         LayerSummary(
             name=layer.name,
@@ -427,7 +431,8 @@ def _displayed(x: Float[Tensor, "n *shape"]) -> Float[Tensor, "n *shape"]:
     return (shown - low) / max(high - low, 1e-12)
 
 
-def _changes(trained: PatchGradients, fresh: PatchGradients) -> tuple[LayerChange, ...]:
+def changes_of(trained: PatchGradients, fresh: PatchGradients) -> tuple[LayerChange, ...]:
+    """Distance of every layer from its initial weights, where these are not zero."""
     # a layer that starts from zero has no distance relative to its start
     initial = {layer.name: layer.filters for layer in fresh.layers if layer.filters.any()}
     common = {layer.name: layer.filters for layer in trained.layers if layer.name in initial}

@@ -21,6 +21,7 @@ from firstlight.questions.inspect.accuracy import Outcome
 from firstlight.questions.inspect.measure import Inspection
 from firstlight.questions.inspect.page_ansatz import ansatz_advice, ansatz_sections, ansatz_sentence, count
 from firstlight.questions.inspect.page_newer_papers import later_sections
+from firstlight.questions.inspect.page_reference import judged, reference_section
 from firstlight.questions.regime.page import LAZY, regime_sections
 
 FEW_IMAGES = 32  # below, a sentence about gradients says on how many images it rests
@@ -53,6 +54,8 @@ def inspection_page(inspection: Inspection) -> Page:
         *_lazy(inspection),
         *later_sections(inspection.features),
     ]
+    judgement = judged(inspection)
+    sections.append(reference_section(judgement))
     few = f"On {count(inspection.n_images, 'image')} only: " if inspection.n_images < FEW_IMAGES else ""
     lead = (
         *_accuracy(inspection),
@@ -60,6 +63,7 @@ def inspection_page(inspection: Inspection) -> Page:
         *_precision(inspection),
         _fault_words(inspection),
         f"{few}{ansatz_sentence(inspection.ansatz)} {ansatz_advice(inspection.ansatz)}".strip(),
+        judgement.sentence(),
         _moved(inspection),
         _what(inspection),
     )
