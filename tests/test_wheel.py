@@ -131,6 +131,7 @@ def test_the_starter_networks_are_in_the_wheel_and_it_stays_small(wheel):
     for network in ("resnet20-cifar10-0", "small-cifar10-0"):
         for file in ("card.json", "weights.safetensors", "record.safetensors"):
             assert f"firstlight/networks/starter/{network}/{file}" in names
+    assert "firstlight/networks/reference.json" in names
     assert starter <= 5e6
     assert rest <= 1e6
 

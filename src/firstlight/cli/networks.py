@@ -10,7 +10,13 @@ from firstlight.cli.options import TEXT, OutputFormat, Switch
 if TYPE_CHECKING:
     from firstlight.networks.bank import Network
 
-app = App(name="networks", help="List, train and check the networks of the bank.")
+app = App(name="networks", help="List, train and check the networks of the bank; what is normal.")
+# Named as text: these commands measure, and so are imported only when they run or are explained.
+for _name, _help in (
+    ("ranges", "Show the range of every number over healthy networks."),
+    ("add", "Add a healthy network of yours to the ranges."),
+):
+    app.command(f"firstlight.questions.inspect.reference_command:{_name}", name=_name, help=_help)
 
 
 @app.command(name="list")

@@ -219,7 +219,7 @@ class _Look:
         return Inspection(
             name=self.name,
             n_parameters=sum(p.numel() for p in self.model.parameters()),
-            layers=tuple(_summary(layer, applied.calls) for layer in rows),
+            layers=tuple(layer_summary(layer, applied.calls) for layer in rows),
             data_name=str(self.images.meta.get("name", "images"))
             if isinstance(self.images, ImageData)
             else "images",
@@ -332,7 +332,8 @@ def precision_words(halves: set[str]) -> str:
     return f"its forward pass switches to {' and '.join(sorted(halves))} by autocast; all was measured in float32"
 
 
-def _summary(layer: AppliedLayer, calls: Mapping[str, int]) -> LayerSummary:
+def layer_summary(layer: AppliedLayer, calls: Mapping[str, int]) -> LayerSummary:
+    """What a layer is; `calls` says how often an image meets each."""
     return LayerSummary(
         name=layer.name,
         kind=layer.kind,

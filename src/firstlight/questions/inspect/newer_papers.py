@@ -133,16 +133,16 @@ def feature_report(
         gradients = patch_gradients(model, x, seed=seed, show=show)
     seen = activations(model, x, seed=seed)
     return FeatureReport(
-        centred=_centred(model, x, initial, missing, seed, show),
+        centred=centred_or_reason(model, x, initial, missing, seed, show),
         exponents=ansatz_exponent(gradients, seed=seed),
-        variation=_variation(seen, images, missing, seed),
-        richness=_richness(seen, missing, seed),
+        variation=variation_or_reason(seen, images, missing, seed),
+        richness=richness_or_reason(seen, missing, seed),
         missing=missing,
         n_images=len(x),
     )
 
 
-def _centred(
+def centred_or_reason(
     model: nn.Module,
     x: Tensor,
     initial: nn.Module | None,
@@ -150,6 +150,7 @@ def _centred(
     seed: int,
     show: bool | None,
 ) -> Ansatz | None:
+    """Ansatz of what training changed, or an entry of `missing` that says why there is none."""
     if initial is None:
         missing["centred"] = NO_INITIAL
         return None
@@ -160,9 +161,10 @@ def _centred(
         return None
 
 
-def _variation(
+def variation_or_reason(
     seen: dict[str, Tensor], images: ImageData | Tensor, missing: dict[str, str], seed: int
 ) -> ClassVariation | None:
+    """Class variation by depth, or an entry of `missing`."""
     if not isinstance(images, ImageData):
         missing["variation"] = NO_LABELS
         return None
@@ -173,7 +175,8 @@ def _variation(
         return None
 
 
-def _richness(seen: dict[str, Tensor], missing: dict[str, str], seed: int) -> Richness | None:
+def richness_or_reason(seen: dict[str, Tensor], missing: dict[str, str], seed: int) -> Richness | None:
+    """Richness of the last features, or an entry of `missing`."""
     layers = [name for name in seen if name != OUTPUTS]
     if not layers:
         missing["richness"] = NO_LAYERS

@@ -16,6 +16,7 @@ from firstlight.questions.inspect.page_ansatz import FOLLOW, ansatz_advice, ansa
 from firstlight.questions.inspect.page_findings import FAULTS, MOVED, highlights, layer_table
 from firstlight.questions.inspect.page_first_layer import first_layer_section, listed
 from firstlight.questions.inspect.page_newer_papers import later_sections
+from firstlight.questions.inspect.page_reference import judged, reference_section
 from firstlight.questions.inspect.result import Inspection
 from firstlight.questions.regime.page import LAZY, regime_sections
 
@@ -37,14 +38,16 @@ def inspection_page(inspection: Inspection) -> Page:
         [first_layer_section(inspection.profile, inspection.faults)] if inspection.profile is not None else []
     )
     sections += [*_faults(inspection), *_gradient_sections(inspection), _movement(inspection)]
-    if not inspection.pending:
-        sections += [*_lazy(inspection), *later_sections(inspection.features)]
+    judgement = None if inspection.pending else judged(inspection)
+    if judgement:
+        sections += [*_lazy(inspection), *later_sections(inspection.features), reference_section(judgement)]
     shown = highlights(inspection)
     lead = (
         *_accuracy(inspection),
         *_unmeasured(inspection),
         *_precision(inspection),
         *(() if any(found.section == FAULTS for found in shown) else (_fault_words(inspection),)),
+        *((judgement.sentence(),) if judgement else ()),
         *_few(inspection),
     )
     return dataclasses.replace(

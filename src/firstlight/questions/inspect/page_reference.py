@@ -1,0 +1,186 @@
+"""Is a number normal? Every number of an inspection beside its range over healthy networks."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+
+from firstlight.networks.reference import (
+    HEALTHY,
+    ErrorRates,
+    Measured,
+    Reading,
+    Reference,
+    packaged_error_rates,
+    reference,
+)
+from firstlight.pages.figures.dots import Dots, dots
+from firstlight.pages.page import Panel, Section
+from firstlight.questions.inspect.reference_numbers import NUMBERS, numbers_of
+from firstlight.questions.inspect.result import Inspection
+
+TITLE = "Is that normal?"
+NONE = "no reference for this kind of layer"
+MOST_PANELS = 3
+SIDES = {-1: "below", 1: "above"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """A network beside the reference.
+
+    Parameters
+    ----------
+    network : Measured
+        Its numbers.
+    reference : Reference
+        Ranges, and networks with known faults.
+    rates : ErrorRates
+        What a flag and a name are worth, with architectures held out.
+    """
+
+    network: Measured
+    reference: Reference
+    rates: ErrorRates
+
+    @cached_property
+    def readings(self) -> tuple[Reading, ...]:
+        """Every number beside its range."""
+        return self.reference.readings(self.network)
+
+    @property
+    def outside(self) -> tuple[Reading, ...]:
+        """Readings outside their range, of numbers that have earned to be heard."""
+        return tuple(r for r in self.readings if r.side and r.number in self.rates.earned)
+
+    @cached_property
+    def looks_like(self) -> str:
+        """Fault of the nearest network, if a number flags this one and the name can be relied on; else empty."""
+        if not self.outside:
+            return ""
+        group = self.reference.most_like(self.network)
+        return group if group != HEALTHY and self.rates.may_name(group) else ""
+
+    @property
+    def healthy_words(self) -> str:
+        """How many healthy networks there are, and how accurate."""
+        accuracies = [one.accuracy for one in self.reference.healthy if not math.isnan(one.accuracy)]
+        at = f" at {min(accuracies):.0%} to {max(accuracies):.0%}" if accuracies else ""
+        return f"{len(self.reference.healthy)} healthy networks{at}".replace("%", " %")
+
+    def sentence(self) -> str:
+        """What stands at the head of the page."""
+        known = [r for r in self.readings if r.range is not None and r.number in self.rates.earned]
+        if not known:
+            return f"Is that normal? Not known: {NONE} and images of this size."
+        names = ", ".join(dict.fromkeys(r.number for r in known))
+        if not self.outside:
+            return f"What tells faults apart ({names}) lies within the range of {self.healthy_words}."
+        worst = max(self.outside, key=lambda r: abs(r.range.position(r.value)) if r.range else 0.0)
+        assert worst.range is not None
+        others = _others(self, worst)
+        return (
+            f"Of what tells faults apart ({names}), {len(self.outside)} of {len(known)} lie outside the range of "
+            f"{self.healthy_words}: {worst.number} of {worst.layer} is {worst.value:.2f}, {SIDES[worst.side]} "
+            f"{worst.range.low:.2f} to {worst.range.high:.2f}{f', as in {others}' if others else ''}."
+            f"{self.diagnosis()}"
+        )
+
+    def diagnosis(self) -> str:
+        """The fault that the numbers point to, with its error rates; empty if none can be relied on."""
+        group = self.looks_like
+        if not group:
+            return ""
+        n, right, called = self.rates.naming(group)
+        healthy, *_ = self.rates.naming(HEALTHY)
+        return (
+            f" It is most like a network with this history: {group}. Of networks whose architecture was held out, "
+            f"{right} of {n} with it are named so, {called - right} with another fault and none of {healthy} healthy "
+            "ones."
+        )
+
+
+def judged(inspection: Inspection) -> Judgement:
+    """An inspected network beside the reference that is in use here."""
+    return Judgement(network=numbers_of(inspection), reference=reference(), rates=packaged_error_rates())
+
+
+def reference_section(judgement: Judgement) -> Section:
+    """Ranges of the numbers that have earned it, and every layer's numbers beside theirs."""
+    numbers = [
+        number
+        for number in judgement.rates.earned
+        if sum(r.number == number and r.range is not None for r in judgement.readings) > 1
+    ]
+    # what lies outside is shown first
+    numbers.sort(key=lambda number: number not in {r.number for r in judgement.outside})
+    return Section(
+        title=TITLE,
+        answer=judgement.sentence(),
+        panels=tuple(_panel(judgement, number) for number in numbers[:MOST_PANELS]),
+        details={layer.name: _line(judgement, layer.name) for layer in judgement.network.layers},
+    )
+
+
+def _panel(judgement: Judgement, number: str) -> Panel:
+    readings = [r for r in judgement.readings if r.number == number and r.range is not None]
+    ranges = [r.range for r in readings if r.range is not None]
+    figure = dots(
+        [r.layer for r in readings],
+        [
+            Dots.of(
+                "range of healthy networks",
+                [torch.tensor([one.low, one.high]) for one in ranges],
+                role="null",
+            ),
+            Dots.of("this model", [torch.tensor([r.value]) for r in readings]),
+        ],
+        title=f"{number[0].upper()}{number[1:]}, beside healthy networks",
+        alt=f"{number} of {len(readings)} layers, each with its range over healthy networks",
+        x="layer",
+        y=number,
+        height=320,
+    ).with_columns(
+        {
+            "compared with": [r.place for r in readings],
+            "networks": [one.n for one in ranges],
+            "outside": [SIDES.get(r.side, "") for r in readings],
+            "who else lies there": [_others(judgement, r) for r in readings],
+        }
+    )
+    alarms, healthy = judgement.rates.flagged[number][HEALTHY]
+    found = [
+        f"{group} {hits} of {n}"
+        for group, (hits, n) in sorted(judgement.rates.flagged[number].items())
+        if group != HEALTHY and 2 * hits > n
+    ]
+    return Panel(
+        figure=figure,
+        shows=f"Here: {NUMBERS[number]}. Grey: its range over healthy networks, in layers of the same kind and "
+        "relative depth. A number is outside if it lies farther from the range than half of its width.",
+        measured=f"With the architecture held out, it flags {alarms} of {healthy} healthy networks, and more than half "
+        f"of these: {', '.join(found)}.",
+    )
+
+
+def _others(judgement: Judgement, reading: Reading) -> str:
+    if not reading.side:
+        return ""
+    return ", ".join(f"{group} ({share})" for group, share in judgement.reference.groups_at(reading).items())
+
+
+def _line(judgement: Judgement, layer: str) -> str:
+    """All numbers of a layer with their ranges."""
+    readings = [r for r in judgement.readings if r.layer == layer]
+    known = [_beside(r) for r in readings if r.range is not None]
+    return "; ".join(known) if known else NONE
+
+
+def _beside(reading: Reading) -> str:
+    assert reading.range is not None
+    where = SIDES.get(reading.side, "within")
+    return (
+        f"{reading.number} {reading.value:.2f}, {where} {reading.range.low:.2f} to {reading.range.high:.2f} of "
+        f"{reading.range.n} networks"
+    )
