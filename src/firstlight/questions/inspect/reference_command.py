@@ -94,9 +94,8 @@ def add(
         group=HEALTHY,
     )
     n = _write_own([network])
-    print(
-        f"{own_file()} holds {n} networks of yours. {checkpoint} classifies {network.accuracy:.1%} correctly."
-    )
+    print(f"{checkpoint} classifies {network.accuracy:.1%} of the images correctly.")
+    print(f"Networks of yours in {own_file()}: {n}.")
 
 
 def _add_bank() -> int:
