@@ -96,9 +96,17 @@ docs: $(READY) ## Build the documentation into docs/_build/html; any warning fai
 fuzz: $(READY) ## Read 2,000 damaged files and all lies; a traceback, silence, a hang or memory fails
 	@PYTHONPATH=tests $(BIN)/python -m fuzz --mutants 2000
 
-KILLS ?= 20
-crash: $(READY) ## Kill each long command, and the machines of a cluster, KILLS times; results must stay the same (long)
-	@PYTHONPATH=tests $(BIN)/python -m crash --kills $(KILLS)
+# ONLY picks from calls, memory, at-once, stops, cluster, soak; IMAGES is the size of the soak's Gram matrix.
+FAULTS ?= 20
+IMAGES ?= 20000
+ONLY   ?= calls,memory,at-once,stops,cluster,soak
+crash: $(READY) ## Make each call of each command fail once, and lose processes, memory and machines (hours)
+	@command -v cc >/dev/null || if $(MAY_INSTALL); then \
+	  echo "Installing gcc by apt-get (a small library makes calls fail) ..."; \
+	  DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND; apt-get update -qq && \
+	  apt-get install -qq --yes --no-install-recommends gcc libc6-dev >/dev/null; \
+	  else echo "A C compiler is needed. On Debian: sudo apt-get install gcc libc6-dev"; exit 1; fi
+	@PYTHONPATH=tests $(BIN)/python -m crash --faults $(FAULTS) --images $(IMAGES) --only $(ONLY)
 
 audit: $(READY) ## Look up known vulnerabilities of all installed packages (needs the network)
 	@$(BIN)/python -c 'import pip_audit' 2>/dev/null || { \

@@ -59,8 +59,10 @@ default_role = "code"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "plot_gallery": "False",  # shown, not run: the tests run every example
-    "image_scrapers": (),
+    "filename_pattern": r"\.py$",  # all are run; what the last line of a part returns is drawn
+    "ignore_pattern": r"__init__\.py",
+    "image_scrapers": ("gallery_figures.save_figure",),
+    "abort_on_example_error": True,
     "reset_modules": (),
     "download_all_examples": False,
     "show_memory": False,

@@ -13,6 +13,7 @@ from torch import nn
 
 from firstlight import data, learning_order
 from firstlight.measures.learning_order import AccessibilityRecorder, penultimate_features
+from firstlight.pages.figures import picture_grid
 from firstlight.questions.order.measure import label_suspicion
 
 photos = data.load("photos", split="train", n=600, seed=0)
@@ -57,6 +58,11 @@ for name, correlation in report.correlations.items():
 features = penultimate_features(model, x)
 suspicion = label_suspicion([history.scores], photos, features=features)
 print(f"look at the labels of: {suspicion.argsort(descending=True)[:8].tolist()}")
+
+# %%
+# The images themselves, those learned last.
+
+picture_grid(report.latest.images, signed=False, title="Learned last", alt="Crops of photographs", zoom=3)
 
 # %%
 # With outputs of the training steps instead of a forward pass, the recorder costs next to nothing:

@@ -14,6 +14,7 @@ from torch import nn
 
 from firstlight import copy_or_memorise, data
 from firstlight.measures.copy_or_memorise.layer_images import resized
+from firstlight.pages.figures import Curve, curves
 from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_task
 from firstlight.training import Recipe
 
@@ -65,3 +66,20 @@ for architecture in (convolutions, autoencoder):
 run = run_identity_task(IdentityTask(dataset="photos", image_size=12, width=16, depth=3, steps=500))
 print(run.settings.words, "->", run.measured.behaviour)
 assert torch.isfinite(run.measured.response.identity).all()
+
+# %%
+# What comes out beside the input and beside the training image, for images more and more like the latter.
+# Blue: cosine of output and input. Orange: of output and training image.
+
+response = run.measured.response
+curves(
+    [
+        Curve(name="output and input", values=response.identity[None]),
+        Curve(name="output and training image", values=response.constant[None], role="random labels"),
+    ],
+    title="Copy or memorise?",
+    alt="Two cosines by the cosine between input and training image",
+    at=response.rhos.tolist(),
+    x="cosine between input and training image",
+    y="cosine",
+)

@@ -12,10 +12,14 @@ installation; replace the two marked lines by your own model and images.
 # Any ``torch.nn.Module`` will do, and any tensor ``n c h w`` scaled as the model expects it. Here a small
 # network is trained on crops of photographs.
 
+import tempfile
 from pathlib import Path
+
+import torch
 
 import firstlight
 from firstlight.models import ModelSpec
+from firstlight.pages.figures import Dots, dots
 from firstlight.questions.inspect.page import inspection_page
 from firstlight.training import Recipe, train_once
 
@@ -47,6 +51,22 @@ for row in inspection.ansatz.rows:
     print(f"{row.layer:>4}  {row.pair:<38} {row.pearson:6.2f}   null {null}")
 
 # %%
+# The same as a figure: points are the layers, grey bars what rotated gradients give.
+
+rows = inspection.ansatz.pair("trained filters, trained gradients", hidden=True)
+dots(
+    [row.layer for row in rows],
+    [
+        Dots.of("rotated gradients", [row.null_pearson for row in rows], role="null"),
+        Dots.of("trained", [torch.tensor([row.pearson]) for row in rows]),
+    ],
+    title="Do filters follow gradients?",
+    alt="Correlation of filters and gradients by layer, with what rotated gradients give",
+    y="correlation",
+    height=300,
+)
+
+# %%
 # One layer in detail
 # -------------------
 # The gradient outer product itself, its leading directions, and filters that do nothing.
@@ -61,5 +81,5 @@ for fault in inspection.faults:
 # --------
 # One HTML file with every figure and the numbers behind it; nothing is loaded from elsewhere.
 
-path = firstlight.write_page(inspection_page(inspection), Path("inspect.html"))
-print(f"wrote {path}, {path.stat().st_size / 1e6:.1f} MB")
+path = firstlight.write_page(inspection_page(inspection), Path(tempfile.mkdtemp()) / "inspect.html")
+print(f"wrote {path.name}, {path.stat().st_size / 1e6:.1f} MB")

@@ -14,6 +14,7 @@ Keep a copy of your network before you train it, and compare.
 import copy
 
 import firstlight
+from firstlight.questions.regime.page import regime_figure
 from firstlight.training import Recipe, train_on
 
 train, test = (firstlight.load("photos", split=split, n=100) for split in ("train", "test"))
@@ -27,3 +28,10 @@ for width, rate in ((1, 0.05), (4, 0.002)):
         f"  accuracy {regime.accuracy:.0%}; its linearisation, solved exactly: {regime.linear_accuracy:.0%}"
     )
     print(f"  {', '.join(f'{change.name} moved by {change.distance:.2f}' for change in regime.changes)}")
+
+# %%
+# The wide network as a figure
+# ----------------------------
+# The score and its two parts; grey bars are eight random steps of the same length.
+
+regime_figure(regime)

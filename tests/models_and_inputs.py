@@ -408,11 +408,12 @@ def cases() -> Iterator[tuple[str, str, Callable[[], str]]]:
 
 
 def page() -> str:
-    tables = {"models": [], "inputs": []}
+    tables = {"models": [], "refused_models": [], "inputs": []}
     for kind, name, act in cases():
         print(name, file=sys.stderr)
         result = outcome(act)
-        tables[kind].append(f"| {name} | {'works' if result.works else 'refused'} | {result.words} |")
+        table = tables["refused_models" if kind == "models" and not result.works else kind]
+        table.append(f"| {name} | {'works' if result.works else 'refused'} | {result.words} |")
     return TEXT.format(**{kind: "\n".join(rows) for kind, rows in tables.items()})
 
 
@@ -422,9 +423,18 @@ What `firstlight.inspect` makes of models of many kinds, and `firstlight.data.as
 written by `python tests/models_and_inputs.py`, and a test runs every row again. Models are small and made
 for the test, with the layers and habits of the architectures that they stand for.
 
-## Models
+## What a model must satisfy
 
-| model | | what is measured, or the message |
+It must be an ordinary `torch.nn.Module` with finite weights in floating point, take a batch of images and return one
+tensor. Each violation has its message:
+
+| violation | | message |
+|---|---|---|
+{refused_models}
+
+## Models that work
+
+| model | | what is measured |
 |---|---|---|
 {models}
 

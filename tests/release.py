@@ -82,8 +82,9 @@ def texts() -> list[str]:
 
 
 def run(*command: object, cwd: Path = ROOT) -> list[str]:
-    """Run a command as a stranger would, without this checkout on the path; what it said if it fails."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """Run a command and return what it said if it fails; elsewhere than here, without this checkout on the path."""
+    hidden = () if cwd == ROOT else ("PYTHONPATH",)
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
     done = subprocess.run([str(part) for part in command], cwd=cwd, env=kept, capture_output=True, text=True)
     words = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
     return [] if done.returncode == 0 else [f"{' '.join(map(str, command[:6]))} ...\n{words}"]

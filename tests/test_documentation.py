@@ -189,13 +189,18 @@ def test_every_command_is_in_the_documentation(command):
     assert pages, f"`{command}` is not mentioned in docs/: getting-started.md has the table."
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=name_of)
-def test_commands_that_a_page_shows_exist(page):
+def code_of(page):
+    """What a page shows as code of a shell: fences, and words between backticks."""
     text = page.read_text(encoding="utf-8")
-    code = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    code += re.findall(
+    fences = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return fences + re.findall(
         r"`([^`\n]+(?:\n[^`\n]+)?)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     )
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name_of)
+def test_commands_that_a_page_shows_exist(page):
+    code = code_of(page)
     shown = {
         found
         for part in code
@@ -203,6 +208,33 @@ def test_commands_that_a_page_shows_exist(page):
     }
     unknown = sorted(f"{name} {command}" for name, command in shown if command not in COMMANDS[name])
     assert not unknown, f"{name_of(page)} shows commands that do not exist: {', '.join(unknown)}."
+
+
+def flags_of(name, words):
+    """Flags of the command that begins a line, such as `data get svhn`, and those of all commands."""
+    command = {"firstlight": app, "reproduce": reproduction}[name]
+    for word in words:
+        if word.startswith("-") or word not in command:
+            break
+        command = command[word]
+    own = command.assemble_argument_collection() if command.default_command else ()
+    return {flag for argument in own for flag in argument.names} | {"--help", "--version"} | set(command)
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=name_of)
+def test_flags_that_a_page_shows_exist(page):
+    if page.name in ("changelog.md", "rule-changes.md") or page.parent.name == "decisions":
+        return  # they speak of their time
+    lines = [
+        line.partition("#")[0] for part in code_of(page) for line in part.replace("\\\n", " ").splitlines()
+    ]
+    unknown = [
+        line
+        for line in lines
+        if (shown := re.match(r"(firstlight|reproduce) (.+)", line))
+        and set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", shown[2])) - flags_of(shown[1], shown[2].split())
+    ]
+    assert not unknown, f"{name_of(page)} shows flags that do not exist: {unknown}."
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=name_of)

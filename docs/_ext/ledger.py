@@ -86,8 +86,8 @@ class LedgerTable(SphinxDirective):
         dated = ", ".join(filter(None, (f"{len(rows)} claims", versions(counted))))
         words = f"{dated}: {Tally.of(counted)}."
         shown: list[list[list[nodes.Node]]] = []
-        topic = ""
-        for claim, entries in rows:
+        topics, topic = list(dict.fromkeys(claim.topic for claim, _ in rows)), ""
+        for claim, entries in sorted(rows, key=lambda row: topics.index(row[0].topic)):
             if claim.topic != topic:
                 topic = claim.topic
                 shown.append([[], [_text(f"{topic[0].upper()}{topic[1:]}", "ledger-topic")], []])

@@ -7,15 +7,20 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
 
+def mathml(latex: str, display: str = "inline") -> str:
+    """Convert; the transpose becomes an upright T, for its own sign hangs high in fonts that are not for maths."""
+    return convert(latex, display=display).replace("<mo>&#x022A4;</mo>", '<mi mathvariant="normal">T</mi>')
+
+
 def visit_inline(writer: Any, node: nodes.math) -> None:
     """Write a formula within a line."""
-    writer.body.append(convert(node.astext()))
+    writer.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def visit_block(writer: Any, node: nodes.math_block) -> None:
     """Write a formula on a line of its own."""
-    writer.body.append(f'<div class="formula">{convert(node.astext(), display="block")}</div>')
+    writer.body.append(f'<div class="formula">{mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 

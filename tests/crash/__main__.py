@@ -1,48 +1,62 @@
-"""Kill commands and machines at random moments; exit 1 if anything is lost, hangs or is left behind.
+"""Disturb commands in every way; exit 1 if anything is lost, hangs or is left behind.
 
-`python -m crash [--kills 20] [--faults 20] [--seed 0] [--only train,identity,...]`, with `tests` on the path, as `make
-crash` does it. Each command is killed with SIGKILL and started again until it ends. Its runs and weights must equal, to
-the bit, those of a command that nobody killed; no process and no temporary file of it may be left. Then it is asked
-to stop by SIGTERM and by Ctrl-C: it must exit with 143 and 130, in one line, with what it had so far. Then a scheduler
-and two workers are killed or stopped under a command that uses them; see `crash/lost_machines.py`.
+`python -m crash [--sample N] [--seconds 300] [--faults 20] [--seed 0] [--only calls,memory,...]`,
+with `tests` on the path, as `make crash` does it:
+
+- calls: every call that touches a file fails once, in six ways (`every_call.py`)
+- memory: the address space is limited to little more than a command needs at rest (`little_memory.py`)
+- at-once: eight processes on one store, cache and bank, half of which are killed (`eight_at_once.py`)
+- stops: SIGTERM and Ctrl-C end a command in one line, with what it had so far (`stops.py`)
+- cluster: schedulers, workers and clients are lost under a command that uses them (`lost_machines.py`)
+- soak: a Gram matrix and an ensemble on workers that are killed again and again (`cluster_soak.py`)
 """
 
 import argparse
 import random
-import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from crash.kills import COMMANDS, kill_and_stop
+from crash.cluster_soak import soak
 from crash.lost_machines import FAULTS, lose_machines
+from crash.stops import COMMANDS, ask_to_stop
+
+KINDS = ("calls", "memory", "at-once", "stops", "cluster", "soak")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="crash", description=__doc__)
-    parser.add_argument("--kills", type=int, default=20, help="kills of each command")
-    parser.add_argument(
-        "--faults", type=int, help="times that each fault of a cluster is tried; as many as kills"
-    )
+    parser.add_argument("--sample", type=int, help="cases of each command for `calls`; by default all")
+    parser.add_argument("--seconds", type=float, default=300.0, help="length of `at-once`")
+    parser.add_argument("--faults", type=int, default=20, help="times each fault of a cluster is tried")
+    parser.add_argument("--images", type=int, default=20_000, help="size of the Gram matrix of `soak`")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--only", default=",".join([*COMMANDS, *FAULTS]), help="commands and faults, with commas"
-    )
+    parser.add_argument("--only", default=",".join(KINDS), help="some of the kinds, with commas")
     given = parser.parse_args()
     wanted = given.only.split(",")
-    if unknown := set(wanted) - {*COMMANDS, *FAULTS}:
-        parser.error(f"--only takes {', '.join([*COMMANDS, *FAULTS])}; got {', '.join(sorted(unknown))}")
+    if unknown := set(wanted) - set(KINDS):
+        parser.error(f"--only takes {', '.join(KINDS)}; got {', '.join(sorted(unknown))}")
+    failed = False
+    # these fork, which only a process of their own without threads may do
+    sample = [] if given.sample is None else ["--sample", str(given.sample)]
+    for kind, words in (
+        ("calls", ["crash.every_call", "--seed", str(given.seed), *sample]),
+        ("memory", ["crash.little_memory"]),
+        ("at-once", ["crash.eight_at_once", str(given.seconds), str(given.seed)]),
+    ):
+        if kind in wanted:
+            failed |= subprocess.run([sys.executable, "-m", *words]).returncode != 0
     faults: list[str] = []
     with tempfile.TemporaryDirectory(prefix="crash-") as folder:
-        for name in [name for name in wanted if name in COMMANDS]:
-            rng, place = random.Random(f"{given.seed} {name}"), Path(folder) / name
-            faults += kill_and_stop(name, given.kills, rng, place)
-            shutil.rmtree(place, ignore_errors=True)
-        kinds = [name for name in wanted if name in FAULTS]
-        times = given.kills if given.faults is None else given.faults
-        if kinds and times:
-            faults += lose_machines(kinds, times, given.seed, Path(folder) / "cluster")
-    return 1 if faults else 0
+        if "stops" in wanted:
+            for name in COMMANDS:
+                faults += ask_to_stop(name, random.Random(f"{given.seed} {name}"), Path(folder) / name)
+        if "cluster" in wanted:
+            faults += lose_machines(list(FAULTS), given.faults, given.seed, Path(folder) / "cluster")
+        if "soak" in wanted:
+            faults += soak(given.images, Path(folder) / "soak")
+    return 1 if failed or faults else 0
 
 
 if __name__ == "__main__":

@@ -12,12 +12,9 @@ import contextlib
 import ctypes
 import errno
 import gc
-import hashlib
 import importlib
-import json
 import os
 import random
-import re
 import resource
 import shutil
 import signal
@@ -25,14 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import warm
-from crash.tiny_commands import COMMANDS, Command, prepare
+from crash.copies import contents, differences, is_one_line, make_places, start_copy
+from crash.tiny_commands import COMMANDS, PLANTED, Command, prepare
 from firstlight._internal import files
 from firstlight._internal.environment import code_commit
 
@@ -47,10 +44,6 @@ FAULTS = {
     "killed after": (KILL_AFTER, 0),
 }
 HANG_SECONDS = 120
-# what no two runs share: when and how fast, and the checksums over that
-CHANGING = re.compile(
-    r"seconds|finished|environment|^sha256$|commit|cpu_hours|machine|day|date|wall|time", re.ASCII
-)
 
 
 def compiled(folder: Path) -> Path:
@@ -86,11 +79,9 @@ class Bench:
         self.command, self.folder = command, folder
         self.shim = ctypes.CDLL(str(library))
         self.root, self.template = folder / "root", folder / "template"
-        self.template.mkdir(parents=True)
-        for name in ("runs", "data", "bank", "tmp", "out"):
-            (self.template / name).mkdir()
+        make_places(self.template, "out")
         self.reset()
-        self.run(lambda: prepare(command, self.root))
+        self.run(lambda: prepare(command, self.root / "out"))
         shutil.rmtree(self.template)
         self.root.rename(self.template)
         self.before = contents(self.template)
@@ -121,42 +112,17 @@ class Bench:
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.copytree(self.template, self.root, symlinks=True)
 
-    def run(self, call: Callable[[], None], *, n: int = 0, how: int = FAIL, error: int = 0) -> Ended:
+    def run(self, call: Callable[[], object], *, n: int = 0, how: int = FAIL, error: int = 0) -> Ended:
         """Run something in a forked copy of this process, which counts its calls from the first one on."""
         with (self.folder / "said").open("w+") as said, (self.folder / "calls").open("w+") as calls:
-            process = os.fork()
-            if not process:
-                self._become(call, said.fileno(), (n, how, error, calls.fileno()))
-            status = _waited(process)
-            said.seek(0), calls.seek(0)
-            return Ended(status, said.read(), calls.read().splitlines())
 
-    def _become(self, call: Callable[[], None], said: int, fault: tuple[int, int, int, int]) -> None:
-        """Run in the copy, with folders of its own, and end it."""
-        code = 1
-        try:
-            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-            os.dup2(os.open(os.devnull, os.O_RDWR), 1)
-            os.dup2(said, 2)
-            os.environ |= {
-                f"FIRSTLIGHT_{name.upper()}": str(self.root / place)
-                for name, place in (("runs", "runs"), ("data", "data"), ("networks", "bank"))
-            } | {"TMPDIR": str(self.root / "tmp"), "FIRSTLIGHT_JOBS": "1"}
-            tempfile.tempdir = None
-            tempfile.gettempdir()  # Python tries the folder with a file of its own
-            os.chdir(self.root / "out")
-            n, how, error, log = fault
-            self.shim.arm(str(self.root).encode(), ctypes.c_long(n), how, error, log)
-            call()
-            code = 0
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1 if end.code else 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            with contextlib.suppress(BaseException):
-                sys.stderr.flush()
-            os._exit(code)
+            def counted() -> None:
+                self.shim.arm(str(self.root).encode(), ctypes.c_long(n), how, error, calls.fileno())
+                call()
+
+            code = _waited(start_copy(self.root, counted, said.fileno()))
+            said.seek(0), calls.seek(0)
+            return Ended(code, said.read(), calls.read().splitlines())
 
     def try_fault(self, name: str, n: int) -> tuple[str, list[str]]:
         """Run with one fault, and again without; how it ended, and what should not be."""
@@ -165,7 +131,7 @@ class Bench:
         ended = self.run(self.command.call, n=n, how=how, error=error)
         what = ended.calls[n - 1] if len(ended.calls) >= n else "never reached"
         faults = []
-        if how == FAIL and not (ended.code == 0 or is_one_line(ended)):
+        if how == FAIL and not (ended.code == 0 or is_one_line(ended.code, ended.said)):
             faults.append(f"ended with {ended.code}: {ended.said!r}")
         if how != FAIL and ended.code != -signal.SIGKILL:
             faults.append(f"was not killed, ended with {ended.code}: {ended.said!r}")
@@ -179,7 +145,9 @@ class Bench:
         if state != self.expected and state != self.before:
             again = self.run(self.command.call)
             state = contents(self.root)
-            if not (again.code == 0 or (is_one_line(again) and self.command.refuses(again.said))):
+            if not (
+                again.code == 0 or (is_one_line(again.code, again.said) and self.command.refuses(again.said))
+            ):
                 faults.append(f"given again, ended with {again.code}: {again.said!r}")
             if missing := differences(state, expected):
                 faults.append(f"given again, {missing} (said {again.said!r})")
@@ -197,47 +165,6 @@ class Bench:
             }
             self.run(lambda: [files._sweep_once(place) for place in places])
         return sorted(set(contents(self.root)) - usual) if unusual else []
-
-
-def differences(state: dict[str, str], expected: dict[str, str]) -> str:
-    """What is missing or has other contents than it should, in words."""
-    differ = [name for name in expected if state.get(name) != expected[name]]
-    return f"{', '.join(differ)} differ" if differ else ""
-
-
-def is_one_line(ended: Ended) -> bool:
-    """Whether a command ended in one line that says what is wrong."""
-    lines = [line for line in ended.said.splitlines() if line.strip()]
-    complaints = [line for line in lines if re.match(r"(firstlight|reproduce): ", line)]
-    return (
-        ended.code in (1, 2)
-        and len(complaints) == 1
-        and complaints == lines[-1:]
-        and "Traceback" not in ended.said
-    )
-
-
-def contents(root: Path) -> dict[str, str]:
-    """Every file and empty folder below `root` by name, with a digest of what must not change from run to run."""
-    found = {}
-    for path in sorted(root.rglob("*")):
-        name = str(path.relative_to(root))
-        if path.is_dir():
-            if not any(path.iterdir()):
-                found[f"{name}/"] = ""
-        elif path.suffix == ".json" and not any(part.endswith(".part") for part in path.parts):
-            found[name] = json.dumps(_lasting(json.loads(path.read_text())), sort_keys=True)
-        elif path.suffix in (".html", ".svg"):
-            found[name] = path.read_text().rstrip()[-7:]
-        else:
-            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return found
-
-
-def _lasting(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _lasting(one) for name, one in value.items() if not CHANGING.search(name)}
-    return [_lasting(one) for one in value] if isinstance(value, list) else value
 
 
 def _waited(process: int) -> int:
@@ -259,7 +186,10 @@ def enumerate_calls(names: list[str], *, sample: int | None, seed: int) -> list[
     for name in names:
         with tempfile.TemporaryDirectory(prefix="crash-") as folder:
             spent = _children_seconds()
-            bench, tally = Bench(COMMANDS[name], Path(folder).resolve(), library), Tally()
+            bench, tally = (
+                Bench({**COMMANDS, "planted": PLANTED}[name], Path(folder).resolve(), library),
+                Tally(),
+            )
             cases = [(fault, n + 1) for n in range(len(bench.calls)) for fault in FAULTS]
             tally.calls, tally.cases = len(bench.calls), len(cases)
             if sample is not None and sample < len(cases):
@@ -293,6 +223,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="cases of each command, drawn at random; by default all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=",".join(COMMANDS), help="commands, with commas")
+    parser.add_argument("--planted", action="store_true", help="only see that a planted fault is found")
     given = parser.parse_args()
     if "LD_PRELOAD" not in os.environ:
         with tempfile.TemporaryDirectory(prefix="crash-") as folder:
@@ -301,6 +232,8 @@ def main() -> int:
             return subprocess.run(command, env={**os.environ, **variables}).returncode
     warm.import_all()
     code_commit()  # asks git once
+    if given.planted:
+        return 0 if enumerate_calls(["planted"], sample=None, seed=0) else 1
     return 1 if enumerate_calls(given.only.split(","), sample=given.sample, seed=given.seed) else 0
 
 

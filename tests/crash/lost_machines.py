@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 from distributed import Client
 
-from crash.kills import Undisturbed
 from crash.place import MARK, Place, differences, told
+from crash.stops import Undisturbed
 from limits import COMMAND
 from machines import Machines, end, wait_until
 

@@ -14,7 +14,7 @@ from reproduce.__main__ import app as reproduce_app
 SIDE = 12
 
 
-def _nothing(root: Path) -> None:
+def _nothing(out: Path) -> None:
     """Prepare nothing."""
 
 
@@ -65,69 +65,69 @@ def make_small() -> None:
     )
 
 
-def prepare(command: Command, root: Path) -> None:
-    """Make what a command needs, in the folders of `root`."""
+def prepare(command: Command, out: Path) -> None:
+    """Make what a command needs, in the folder it is to run in."""
     make_small()
-    _images(root)
-    command.prepare(root)
+    _images(out)
+    command.prepare(out)
 
 
 def _call(words: str) -> None:
     Command(name="", words=words).call()
 
 
-def _images(root: Path) -> None:
+def _images(out: Path) -> None:
     """Two classes of small images to train on and to test with, in one file: each that is read is a case more."""
     rng, arrays = np.random.default_rng(0), {}
     for split, count in (("", 40), ("_test", 10)):
         y = np.arange(count) % 2
         x = rng.normal(100 + 50 * y[:, None, None, None], 40, (count, SIDE, SIDE, 3))
         arrays |= {f"x{split}": x.clip(0, 255).astype(np.uint8), f"y{split}": y}
-    np.savez(root / "out" / "pets.npz", **arrays)
-    np.save(root / "out" / "probabilities.npy", np.eye(2)[(np.arange(40) + 1) % 2] * 0.8 + 0.1)
+    np.savez(out / "pets.npz", **arrays)
+    np.save(out / "probabilities.npy", np.eye(2)[(np.arange(40) + 1) % 2] * 0.8 + 0.1)
 
 
-def _decisions(root: Path) -> None:
+def _decisions(out: Path) -> None:
     """A folder of three pictures for each of two classes, and what is to become of three of them."""
     from PIL import Image
 
     for label in ("cat", "dog"):
-        folder = root / "out" / "pets" / label
+        folder = out / "pets" / label
         folder.mkdir(parents=True)
         for index in range(3):
             Image.new("RGB", (4, 4), (index, 0, len(label))).save(folder / f"{index}.png")
     rows = ["file,label,decision,new_label", "pets/cat/0.png,cat,relabel,dog"]
     rows += ["pets/cat/1.png,cat,remove,", "pets/dog/0.png,dog,keep,"]
-    (root / "out" / "decisions.csv").write_text("\n".join(rows) + "\n")
+    (out / "decisions.csv").write_text("\n".join(rows) + "\n")
 
 
-def _labelled_table(root: Path) -> None:
-    _decisions(root)
-    files = sorted((root / "out" / "pets").rglob("*.png"))
-    rows = [f"{file.relative_to(root / 'out')},{file.parent.name}" for file in files]
-    (root / "out" / "pets.csv").write_text("\n".join(["file,label", *rows]) + "\n")
+def _labelled_table(out: Path) -> None:
+    _decisions(out)
+    files = sorted((out / "pets").rglob("*.png"))
+    rows = [f"{file.relative_to(out)},{file.parent.name}" for file in files]
+    (out / "pets.csv").write_text("\n".join(["file,label", *rows]) + "\n")
 
 
-def _copy_of_mnist(root: Path) -> None:
+def copy_of_mnist(out: Path) -> None:
     rng = np.random.default_rng(0)
     arrays = {f"x_{split}": rng.integers(0, 256, (20, 28, 28), dtype=np.uint8) for split in ("train", "test")}
     np.savez(
-        root / "out" / "copy.npz",
+        out / "copy.npz",
         **arrays,
         **{f"y_{split}": np.arange(20) % 10 for split in ("train", "test")},
     )
 
 
-def _cached_mnist(root: Path) -> None:
-    _copy_of_mnist(root)
+def _cached_mnist(out: Path) -> None:
+    copy_of_mnist(out)
     _call("firstlight data get mnist --from copy.npz")
 
 
-def _trained(root: Path) -> None:
+def _trained(out: Path) -> None:
     _call("firstlight train --data pets.npz --epochs 1 --output w.safetensors")
 
 
-def _trained_network(root: Path) -> None:
+def _trained_network(out: Path) -> None:
     _call("firstlight networks train tiny-0")
 
 
@@ -152,8 +152,23 @@ COMMANDS = {
         Command("tour", "firstlight tour --data pets.npz --minutes 0.05 --output page.html"),
         Command("inspect", _INSPECT, _trained, skipped="is not kept"),
         Command("reproduce", "reproduce run relu2.psi0 --record ledger --output page.html"),
-        Command("data-get", "firstlight data get mnist --from copy.npz", _copy_of_mnist),
+        Command("data-get", "firstlight data get mnist --from copy.npz", copy_of_mnist),
         Command("data-rm", "firstlight data rm mnist", _cached_mnist),
         Command("runs-rm", "firstlight runs rm RUN", _trained, done="No run begins"),
     )
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class InPlace(Command):
+    """A writer as none may be: it goes on from whatever lies there."""
+
+    def call(self) -> None:
+        """Append the second half to the first, which is written if nothing is there."""
+        path = Path("file")
+        for half in ("first ", "second")[path.exists() :]:
+            with path.open("a") as file:
+                file.write(half)
+
+
+PLANTED = InPlace("planted", "")

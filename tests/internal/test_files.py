@@ -201,16 +201,16 @@ def test_old_leftovers_are_swept_and_the_rest_is_left(tmp_path):
     for name in (".a.part", ".b.part", "kept"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "inner").touch()
-    for name in ("old.lock", "held.lock", "new.lock"):
+    for name in ("free.lock", "held.lock"):
         (tmp_path / name).touch()
     two_days_ago = (tmp_path / "kept").stat().st_mtime - 2 * 86_400
     for path in tmp_path.rglob("*"):
-        if path.name not in ("new.lock",) and path.parent.name != ".b.part":
+        if path.parent.name != ".b.part":
             os.utime(path, (two_days_ago, two_days_ago))
     with locked(tmp_path / "held.lock"):
         sweep(tmp_path, [".*.part", "*.lock"])
-        assert sorted(os.listdir(tmp_path)) == [".b.part", "held.lock", "kept", "new.lock"]
-    assert sorted(os.listdir(tmp_path)) == [".b.part", "kept", "new.lock"]
+        assert sorted(os.listdir(tmp_path)) == [".b.part", "held.lock", "kept"]
+    assert sorted(os.listdir(tmp_path)) == [".b.part", "kept"]
 
 
 def test_the_last_of_several_holders_removes_the_lock(tmp_path):

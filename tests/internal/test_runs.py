@@ -2,12 +2,10 @@ import collections
 import importlib
 import json
 import pkgutil
-import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
@@ -95,7 +93,7 @@ def test_a_process_that_was_killed_when_all_was_written_leaves_nothing_for_good(
         (store.root / ".scratch" / f"{id}.lock").touch()
     runs_module._swept.clear()
     left = sorted(path.name for path in Store(store.root).root.glob(".scratch/*"))
-    assert left == ["0123456789abcdef", "0123456789abcdef.lock"]
+    assert left == ["0123456789abcdef"]
 
 
 def test_a_failed_run_leaves_its_scratch_and_no_folder(store):
@@ -150,15 +148,6 @@ assert type(result).__module__ == "firstlight.training.loop" in set(sys.modules)
 
 def test_a_result_is_read_by_a_process_that_has_not_imported_its_class():
     subprocess.run([sys.executable, "-c", READ], check=True)
-
-
-def test_a_run_of_0_1_0_that_names_the_module_of_its_results_is_read(tmp_path):
-    """The folder was written by commit 97bb44a, when a result was stored as `module:Class`."""
-    id = "8f002fc1efc00caf"
-    shutil.copytree(Path(__file__).parent / "written_by_0_1_0" / id, tmp_path / id)
-    history = Store(tmp_path).load(id).result["history"]
-    assert isinstance(history, History)
-    assert history.loss.tolist() == [1.0, 0.5]
 
 
 def test_no_two_kinds_of_results_share_a_name():

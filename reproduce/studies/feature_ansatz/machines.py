@@ -136,9 +136,6 @@ def _row(stages: list[Stage], trained: nn.Module, cfg: KernelAndNetwork.Config) 
     return {
         "CNTK": 100 * first.test_accuracy(first.rounds[0]),
         "ConvRFM": 100 * first.test_accuracy(first.best),
-        "round that validation chose": float(
-            min(range(len(first.rounds)), key=lambda i: first.rounds[i].error)
-        ),
         "Deep ConvRFM": 100 * chosen.test_accuracy(chosen.best),
         "ConvRFM with rotated metric": 100 * first.test_accuracy(first.rotated(seed=cfg.seed)),
         "network": 100 * accuracy(trained, first.splits.test),

@@ -198,9 +198,6 @@ class WeightChange(Study):
         networks = trained([*tasks, fcn], label="Weight change")
         *cnns, connected = (_changes(network) for network in networks)
         return {
-            "networks led by the top layer": float(
-                sum(float(c[-1]) > float(c[:-1].max()) for c in (*cnns, connected)) / len(networks)
-            ),
             "lead of the top layer": by(cfg.depths, [float(c[-1] - c[:-1].max()) for c in cnns]),
             "top layer over mean layer": by(cfg.depths, [float(c[-1] / c.mean()) for c in cnns]),
             "smallest change in the CNN": by(cfg.depths, [float(c.min()) for c in cnns]),

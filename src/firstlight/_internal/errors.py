@@ -44,3 +44,21 @@ def unknown_name(kind: str, name: str, known: Iterable[str], *, hint: str = "") 
     near = get_close_matches(name, options, n=1, cutoff=0.5)
     guess = f" Did you mean {near[0]!r}?" if near else ""
     return InvalidInput(f"Unknown {kind} {name!r}.{guess} {hint or 'Known: ' + ', '.join(options) + '.'}")
+
+
+# torch, oneDNN and Python raise plain RuntimeErrors
+_NO_MEMORY = (
+    "allocate memory", "out of memory", "could not create a primitive", "could not create a memory",
+    "can't start new thread",
+)  # fmt: skip
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says that memory ran out.
+
+    Examples
+    --------
+    >>> lacks_memory(MemoryError()), lacks_memory(RuntimeError("sizes differ"))
+    (True, False)
+    """
+    return isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)

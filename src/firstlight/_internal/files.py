@@ -264,19 +264,17 @@ def sweep(folder: Path, patterns: Iterable[str], *, days: float = 1.0) -> None:
     folder : Path
         Where to look, not below.
     patterns : iterable of str
-        Names such as ``".*.part"``. Lock files that somebody holds stay.
+        Names such as ``".*.part"``. Lock files go unless somebody holds them.
     days : float, default 1.0
         Age of the youngest file in an entry, from which on it is old; infinity spares all that is not abandoned.
     """
     limit = time.time() - 86_400 * days
     for path in [path for pattern in patterns for path in folder.glob(pattern)]:
         try:
-            if not (_is_mine(path) and (_is_abandoned(path.name) or _youngest(path) < limit)):
-                continue
-            if path.suffix == ".lock" and HAS_LOCKS:
+            if _is_mine(path) and path.suffix == ".lock" and HAS_LOCKS:
                 with path.open("ab") as file:
                     _remove_lock(file, path)
-            else:
+            elif _is_mine(path) and (_is_abandoned(path.name) or _youngest(path) < limit):
                 _remove(path)
         except OSError:  # another process sweeps too, or the folder is read-only
             continue
@@ -289,7 +287,7 @@ def _sweep_once(folder: Path) -> None:
     """Remove what is abandoned in a folder, at the first time this process writes to it."""
     if folder not in _swept:
         _swept.add(folder)
-        sweep(folder, [".*.part", "firstlight-*"], days=float("inf"))
+        sweep(folder, [".*.part", ".*.lock", "firstlight-*"], days=float("inf"))
 
 
 def _owned() -> str:

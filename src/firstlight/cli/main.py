@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from cyclopts import App, CycloptsError
 
-from firstlight._internal.errors import FirstlightError
+from firstlight._internal.errors import FirstlightError, lacks_memory
 from firstlight._internal.files import clear_disk_errors
 from firstlight._internal.processes import Terminated, heed_termination
 from firstlight._internal.safe_text import visible
@@ -113,7 +113,12 @@ def run(command: App) -> None:
         _fail(
             name, f"{error.strerror}: {error.filename}" if error.filename is not None else str(error.strerror)
         )
-    except RuntimeError as error:
+    except (MemoryError, RuntimeError) as error:
+        if lacks_memory(error):
+            _fail(
+                name,
+                f"there is not enough memory. Use fewer or smaller images, or free some memory. {_kept(command)}",
+            )
         if not str(error).startswith("Symlink loop"):  # an OSError since Python 3.13
             raise
         _fail(name, str(error))

@@ -176,12 +176,14 @@ class TiledGram:
             columns[j : j + self.side, left] = tile[indices[left] - i].T
         return columns / self.scale
 
-    def tile(self, block: Block) -> Float[Tensor, "a b"]:
-        """One tile in float64, before the division by `scale`."""
+    def tile(self, block: Block, space: Float[Tensor, " entries"] | None = None) -> Float[Tensor, "a b"]:
+        """One tile in float64, before the division by `scale`; in `space`, if given."""
         # the checksum was compared when the matrix was opened: once per iteration would cost more than the product
         with safe_open(GramFiles(self.folder, self.matrix).file(block), framework="pt") as file:
-            values: Tensor = file.get_tensor("values").double()
-        return values
+            values: Tensor = file.get_tensor("values")
+            if space is None:
+                return values.double()
+            return space[: values.numel()].view(values.shape).copy_(values)
 
     @property
     def _starts(self) -> range:
@@ -224,8 +226,11 @@ def _band_product(tiles: TiledGram, start: int, vectors: Tensor) -> Tensor:
     side, rows = tiles.side, vectors.T.contiguous()
     own = rows[:, start : start + side]
     product = torch.zeros(vectors.shape[1], tiles.n - start, dtype=torch.float64)
+    # All tiles in one place: Dask has its workers give memory back at once, and fresh pages for every tile took more
+    # than half of a step there
+    space = torch.empty(side * side, dtype=torch.float64)
     for j in range(start, tiles.n, side):
-        tile = tiles.tile((start, j))
+        tile = tiles.tile((start, j), space)
         # rows `start` of K times all of v to the right of the diagonal ...
         product[:, :side] += rows[:, j : j + side] @ tile.T
         if j > start:

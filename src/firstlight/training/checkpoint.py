@@ -59,8 +59,8 @@ def _read(path: Path, identity: str) -> dict[str, Any]:
     file = load_sealed(path)
     if file.words.get("identity", "") != identity:
         raise _OtherTraining(
-            f"The checkpoint {path} belongs to another training: its data, network or settings differ. Remove "
-            "it, or choose another file."
+            f"The checkpoint {path} belongs to another training or version: its data, network or settings differ. "
+            "Remove it to train from the start, or choose another file."
         )
     with guarded(path, "a checkpoint"):
         state: dict[str, Any] = decode(json.loads(file.words["tree"]), file.tensors)

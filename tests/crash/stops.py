@@ -1,4 +1,4 @@
-"""One command that is killed again and again, or asked to stop."""
+"""One command that is asked to stop."""
 
 import os
 import random
@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from crash.place import Place, differences, told
+from crash.place import Place, told
 from limits import COMMAND
 
 COMMANDS = {
@@ -46,44 +46,10 @@ class Undisturbed:
         return cls(place.finish(command), time.monotonic() - start)
 
 
-def kill_and_stop(name: str, kills: int, rng: random.Random, folder: Path) -> list[str]:
-    """Kill a command `kills` times, then ask it to stop by each of the two signals."""
-    quiet = Place(folder / "quiet")
-    expected = Undisturbed.of(COMMANDS[name], quiet)
-    faults = kill_often(name, kills, expected, rng, folder)
-    return faults + ask_to_stop(name, expected.seconds, rng, folder) + told(name, quiet.faults)
-
-
-def kill_often(name: str, kills: int, expected: Undisturbed, rng: random.Random, folder: Path) -> list[str]:
-    """Kill one command again and again, and compare each result with that of an undisturbed one."""
-    command, place = COMMANDS[name], Place(folder / "killed")
-    done = finished = 0
-    while done < kills:
-        process = place.start(command)
-        try:
-            _, said = process.communicate(timeout=rng.uniform(0.0, expected.seconds))
-            finished += 1  # before it was killed
-            place.faults += differences(place.results(), expected.results)
-            if process.returncode:
-                place.faults.append(f"ended with {process.returncode} and said {said!r}")
-            place.clear()
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()  # not for the end of what it says: workers that outlive it would hold that open
-            done += 1
-            place.look_for_orphans()
-    place.faults += differences(place.finish(command), expected.results)
-    print(
-        f"{name}: {done} kills, {finished + 1} results compared ({len(expected.results)} runs and files each), "
-        f"workers gone after at most {place.longest_orphan:.1f} s, {len(place.faults)} faults",
-        flush=True,
-    )
-    return told(name, place.faults)
-
-
-def ask_to_stop(name: str, seconds: float, rng: random.Random, folder: Path) -> list[str]:
+def ask_to_stop(name: str, rng: random.Random, folder: Path) -> list[str]:
     """Stop one command by each signal once it works; it must say so in one line, and keep what it has."""
     faults = []
+    seconds = Undisturbed.of(COMMANDS[name], Place(folder / "quiet")).seconds
     command = COMMANDS[name].replace(*LONGER.get(name, ("", "")))
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
         place = Place(folder / number.name)
