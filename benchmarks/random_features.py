@@ -13,7 +13,6 @@ import argparse
 import time
 
 import torch
-from firstlight.maths.patch_moments import patch_moments
 from torch import Tensor
 
 import firstlight
@@ -22,7 +21,7 @@ from firstlight.data.interventions.labels import shuffled_labels
 from firstlight.kernels.random_features import FeatureMachine, inverse_covariance, learn_features
 from firstlight.kernels.rfm import Round
 from firstlight.maths.correlation import cosine
-from firstlight.maths.patches import PatchGeometry
+from firstlight.maths.patches import PatchGeometry, patch_moments
 
 
 def told(done: Round) -> None:
