@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -12,6 +13,7 @@ from typing import Any
 from firstlight._internal.devices import DeviceLike, on_given_device
 from firstlight._internal.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem, unknown_name
 from firstlight._internal.executor import keeping
+from firstlight._internal.safe_text import visible
 from firstlight._internal.store.runs import Run, RunSpec, Store
 from firstlight.pages.figures.figure import Figure
 from firstlight.training.checkpoint import load_checkpoint, save_checkpoint
@@ -302,7 +304,10 @@ def study_figures(entries: Iterable[Entry], store: Store) -> dict[str, Figure]:
             continue
         try:
             runs = {seed: store.load(id) for seed, id in zip(entry.seeds, entry.runs, strict=True)}
-        except (StoreProblem, InvalidInput):
+        except InvalidInput:
+            continue
+        except StoreProblem as error:
+            print(visible(f"The figure of {entry.study} is left out. {error}"), file=sys.stderr)
             continue
         figures[entry.study] = studies()[entry.study].figure(Finished(runs=runs).evidence)
     return figures

@@ -100,5 +100,5 @@ def _lasting(value: object) -> object:
 
 def differences(state: dict[str, str], expected: dict[str, str]) -> str:
     """What is missing or has other contents than it should, in words."""
-    differ = [name for name in expected if state.get(name) != expected[name]]
+    differ = [name for name in expected if name[-1] != "/" and state.get(name) != expected[name]]
     return f"{', '.join(differ)} differ" if differ else ""

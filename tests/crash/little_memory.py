@@ -23,13 +23,13 @@ from firstlight._internal.environment import code_commit
 
 TIMES = (1.2, 1.5, 2.0)
 BETWEEN = 6
-# half a gigabyte once it is decoded
+# a quarter of a gigabyte once it is decoded
 LARGE = "firstlight train --data large.npz --n 16 --epochs 1 --output w.safetensors"
 
 
 def _large_data(out: Path) -> None:
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 256, (10_000, 64, 64, 3), dtype=np.uint8)
+    x = rng.integers(0, 256, (5_000, 64, 64, 3), dtype=np.uint8)
     np.savez(out / "large.npz", x=x, y=np.arange(len(x)) % 2)
 
 

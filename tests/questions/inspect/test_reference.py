@@ -66,15 +66,31 @@ def test_a_planted_fault_is_seen_and_its_healthy_twin_is_not_accused(twin):
     assert "lies within the range of" in healthy.sentence()
 
 
-def test_an_untrained_network_is_named_with_its_error_rates_and_others_that_lie_there(twin):
+def test_an_untrained_network_lies_outside_and_others_that_lie_there_are_said(twin):
     _, initial, images = twin
     fresh = judgement_of(initial, None, images)
-    assert fresh.looks_like == UNTRAINED
+    assert [reading.number for reading in fresh.outside] == ["coarse"]
     assert "lie outside the range of" in fresh.sentence()
     assert f"as in {EARLY}" in fresh.sentence() or f"{UNTRAINED} (" in fresh.sentence()
-    _, right, called = fresh.rates.naming(UNTRAINED)
-    assert f"{right} of " in fresh.diagnosis()
+
+
+def test_a_fault_is_named_as_often_as_its_error_rates_say():
+    networks, rates = packaged(), packaged_error_rates()
+    judgements = [
+        Judgement(
+            network=one,
+            reference=Reference(networks).without(lambda other, own=one.family: other.family == own),
+            rates=rates,
+        )
+        for one in networks
+    ]
+    untrained = [one for one in judgements if one.network.group == UNTRAINED]
+    named = [one for one in untrained if one.looks_like == UNTRAINED]
+    n, right, called = rates.naming(UNTRAINED)
+    assert (len(untrained), len(named)) == (n, right)
     assert 2 * right > called
+    assert all(f"{right} of {n} with it are named so" in one.diagnosis() for one in named)
+    assert not any(one.diagnosis() for one in judgements if one.network.group == HEALTHY)
 
 
 def test_the_page_shows_each_layer_beside_its_range(twin, tmp_path):
