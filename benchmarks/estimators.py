@@ -66,6 +66,7 @@ CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "CNTKClassifier": CNTKClassifier,
     "LinearizedClassifier": LinearizedClassifier,
     "ConvRFMClassifier": ConvRFMClassifier,
+    "ConvRFMClassifier, Laplace": lambda: ConvRFMClassifier(family="laplace"),
     "DeepConvRFMClassifier": DeepConvRFMClassifier,
 }
 

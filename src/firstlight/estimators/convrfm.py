@@ -112,7 +112,7 @@ class _LearnedKernel(KernelMachine):
                 *parts, kernel=self.kernel_, ridges=RIDGES if self.ridges is None else self.ridges,
                 dtype=self._dtype(parts[0]), n_jobs=self.n_jobs, **shared,
             )  # fmt: skip
-        parts = [part.float() if part.ndim == 4 else part for part in parts]
+        parts = [part.to(self._dtype(part)) if part.ndim == 4 else part for part in parts]
         self.kernel_ = self._kernel(parts[0][:1], depth)
         self.machine_ = learn_features(
             *parts, geometry=self.kernel_.geometry, n_filters=self.filters, regions=self._regions, refit=refit,
@@ -154,7 +154,8 @@ class _LearnedKernel(KernelMachine):
     def _outputs(self, X: Any) -> Tensor:
         if getattr(self, "solver_", "exact") == "exact":
             return super()._outputs(X)
-        outputs: Tensor = self.machine_(new_images(self, X).float(), self._features)
+        images = new_images(self, X)
+        outputs: Tensor = self.machine_(images.to(self.machine_.features.filters.dtype), self._features)
         return outputs
 
 

@@ -71,7 +71,7 @@ class RandomFeatures:
         return f"{k} drawn filters of {c} x {q} x {q}, both signs, {where}"
 
     def __call__(self, images: Images) -> Float[Tensor, "n f"]:
-        """Features of images, in float32."""
+        """Features of images, in the precision of the filters."""
         return self.pooled(self.responses(images))
 
     def responses(self, images: Images) -> Float[Tensor, "n k h w"]:
@@ -93,11 +93,18 @@ def drawn_features(
     images: Images, metric: Float[Tensor, "d d"], *, n_filters: int, size: int, stride: int = 1, padding: int = 0,
     regions: int | None = 2, seed: int = 0,
 ) -> RandomFeatures:  # fmt: skip
-    """Draw filters of covariance `metric`; their mean response and the threshold come from the images."""
+    """Draw filters of covariance `metric`; their mean response and the threshold come from the images.
+
+    Filters have the precision of the images.
+    """
     shape = (images.shape[1], size, size)
-    filters = canonical(random_filters(metric, n_filters, seed=seed, shape=shape).float())
+    filters = canonical(random_filters(metric, n_filters, seed=seed, shape=shape).to(images.dtype))
     plain = RandomFeatures(
-        filters=filters, shift=torch.zeros(n_filters), regions=regions, stride=stride, padding=padding
+        filters=filters,
+        shift=torch.zeros(n_filters, dtype=images.dtype),
+        regions=regions,
+        stride=stride,
+        padding=padding,
     )
     seen = plain.responses(images)
     shift = canonical(seen.mean((0, 2, 3)))
