@@ -70,7 +70,7 @@ def _first_and_last(report: OrderReport) -> Section:
         panels=(
             Panel(
                 figure=_pictures(
-                    report.earliest, "Learned first", "images that all networks learned at once"
+                    report.earliest, "Learned first", "images that all networks learned in the first epochs"
                 ),
                 shows="By accessibility, the easiest first.",
                 published="Images that the leading principal components classify are learned first.",
@@ -82,7 +82,7 @@ def _first_and_last(report: OrderReport) -> Section:
                     report.latest, "Learned last", "images that the networks learned late or never"
                 ),
                 shows="The hardest first.",
-                published="Images whose class hangs on components of small variance come last.",
+                published="Images whose class depends on components of small variance come last.",
                 measured=f"{_counted(report.latest)}; classified correctly in {late:.0%} of all epochs.",
                 formulas=("accessibility",),
             ),
