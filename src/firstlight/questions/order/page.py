@@ -224,6 +224,8 @@ def _hard(report: OrderReport) -> tuple[Section, ...]:
                     shows="Share of the ten nearest neighbours in pixels that belong to another class, divided by that "
                     f"of random neighbours. The known data sets were measured on {N_HARDNESS:,} images each; wrong "
                     "labels were drawn at random.",
+                    published="Not in the papers: a use of their discriminability.",
+                    measured=f"{found.value.value:.2f} on {found.n_images:,} images of {found.n_classes} classes.",
                     formulas=("discriminability",),
                 ),
             ),
