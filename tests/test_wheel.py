@@ -177,5 +177,5 @@ def test_a_tour_of_the_starter_network_needs_neither_a_checkout_nor_a_registry(e
         environment, ["tour"], tmp_path, PATH=str(environment / "bin"), FIRSTLIGHT_DATA=str(tmp_path / "data")
     )
     assert "What ResNet-20 (seed 0) learned from CIFAR-10" in page
-    assert "The first layer finds its filters" in page
+    assert "The first layer during training" in page
     assert "photographs take their place" in said

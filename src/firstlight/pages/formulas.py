@@ -72,7 +72,8 @@ FORMULAS: dict[str, Formula] = {
     "accessibility": Formula(
         "Accessibility",
         r"\mathrm{acc}(x) = \frac{1}{N E} \sum_{i=1}^{N} \sum_{e=1}^{E} \mathbf{1}[f_i^e(x) = y(x)]",
-        "The share of N networks and E epochs that classify x correctly: 1 is learned at once by all, 0 never.",
+        "The share of N networks and E epochs that classify x correctly: 1 if all do from the first epoch on, 0 if "
+        "none ever does.",
         PC_BIAS,
     ),
     "constancy": Formula(

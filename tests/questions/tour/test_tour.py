@@ -11,9 +11,10 @@ from firstlight.models import ModelSpec
 from firstlight.networks import KINDS, load_network, train_network
 from firstlight.networks import definitions as definitions_module
 from firstlight.pages.page import render
+from firstlight.questions.copy_or_memorise.page import word_at
 from firstlight.questions.order.tour_part import order_from_training
 from firstlight.questions.tour import subject as subject_module
-from firstlight.questions.tour.page import tour_page
+from firstlight.questions.tour.page import _copy_title, tour_page
 from firstlight.questions.tour.parts import PARTS
 from firstlight.questions.tour.run import run_tour
 from firstlight.questions.tour.subject import BankSubject, TrainedSubject
@@ -59,13 +60,24 @@ def test_a_network_of_the_bank_is_toured_with_its_siblings_and_controls(bank):
     assert set(tour.parts["first_layer"].controls) == {"random labels"}
     page = tour_page(tour)
     assert page.pending == ()
-    assert [one.title for one in page.highlights] == [
-        "The first layer finds its filters",
-        "Some images come first, some never",
-        "Shallow networks copy, deep memorise",
-    ]
+    film, order_shown, copies = page.highlights
+    assert film.title == "The first layer during training"
+    # titles say what was measured
+    late = float(order.scores[order.latest.index].mean())
+    assert order_shown.title == f"Some images come first, some {'never' if late < 0.05 else 'last'}"
+    assert f"Below: after {late:.0%}" in order_shown.words
+    identity = tour.parts["identity"]
+    does = [word_at(identity, depth) for depth in (identity.depths[0], identity.depths[-1])]
+    assert copies.title == _copy_title(*does)
+
     assert {one.section for one in page.highlights} <= {section.title for section in page.sections}
     assert render(page).count('class="highlight"') == 3
+
+
+def test_the_title_of_the_copies_says_what_the_networks_do():
+    assert _copy_title("identity", "constant") == "Shallow networks copy, deep ones memorise"
+    assert _copy_title("identity", "identity") == "Shallow and deep networks copy"
+    assert _copy_title("noise", "constant") == "Do networks copy or memorise?"
 
 
 def test_without_its_images_a_network_is_shown_on_photographs_and_the_order_left_out(bank, monkeypatch):

@@ -194,7 +194,7 @@ class AccessibilityHistory(Result):
 
         .. math:: \mathrm{acc}(x) = \frac{1}{N E} \sum_{i=1}^{N} \sum_{e=1}^{E} 1[f_i^e(x) = y(x)]
 
-        1 is learned at once by all, 0 never by any.
+        1 if all networks have it right from the first epoch on, 0 if none ever has.
         """
         return self.by_network.mean(0)
 

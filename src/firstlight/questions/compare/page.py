@@ -226,9 +226,9 @@ def _ansatz(comparison: Comparison) -> Section:
         )
         panels.append(
             Panel(
-                figure=_with_null(comparison, "centred", title="What was added against gradients"),
-                shows="The centred correlation: the initial weights are subtracted from the filters, so that what they "
-                "have in common with the gradients by algebra is gone. Dashed: rotated gradients.",
+                figure=_with_null(comparison, "centred", title="Change of the weights against gradients"),
+                shows="The centred correlation: the initial weights are subtracted from the filters, which removes "
+                "what algebra alone makes them share with the gradients. Dashed: rotated gradients.",
                 formulas=("ansatz",),
             )
         )

@@ -69,12 +69,13 @@ def _layers(depth: int) -> str:
     return f"{depth} layer" if depth == 1 else f"{depth} layers"
 
 
-def _word(tour: IdentityTour, depth: int) -> str:
+def word_at(tour: IdentityTour, depth: int) -> str:
+    """What most networks of a depth do."""
     return Counter(run.measured.behaviour for run in tour.at(depth)).most_common(1)[0][0]
 
 
 def _answer(tour: IdentityTour) -> str:
-    return behaviour_by_depth({depth: _word(tour, depth) for depth in tour.depths if tour.at(depth)})
+    return behaviour_by_depth({depth: word_at(tour, depth) for depth in tour.depths if tour.at(depth)})
 
 
 def behaviour_by_depth(behaviours: Mapping[int, str]) -> str:

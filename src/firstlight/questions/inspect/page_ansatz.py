@@ -180,8 +180,8 @@ def _correlation(ansatz: Ansatz) -> Section:
             ),
             Panel(
                 figure=isotropy_figure(ansatz),
-                shows="Why the correlation is high even before training: both matrices hold the filters themselves, so "
-                "they agree by algebra as far as the gradients have no preferred direction (1 on this axis).",
+                shows="Why the correlation is high even before training: both matrices contain the filters, so algebra "
+                "alone makes them agree to the extent that the gradients have no preferred direction (1 on this axis).",
                 published="Not shown in the papers.",
                 measured=_isotropy(ansatz),
                 formulas=("isotropy", "ansatz"),

@@ -109,11 +109,11 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
     """What was measured, each number with its null."""
     accuracy = check.accuracy
     known = (
-        f"On images they were not trained on, the networks give the label in {accuracy.value:.1%} of the cases "
+        f"On images they were not trained on, the networks predict the given label in {accuracy.value:.1%} of cases "
         f"(95 % range {accuracy.low:.1%} to {accuracy.high:.1%}); always answering the largest class gives "
         f"{check.majority:.1%}."
         if bool((check.likely >= 0).all())
-        else f"Over the recorded epochs the network gave the label in {accuracy.value:.1%} of the cases; always "
+        else f"Over the recorded epochs the network predicted the given label in {accuracy.value:.1%} of cases; always "
         f"answering the largest class gives {check.majority:.1%}."
     )
     if not check.learned:

@@ -78,7 +78,7 @@ def _first_and_last(report: OrderReport) -> Section:
             Panel(
                 figure=latest_figure(report),
                 shows="The hardest first.",
-                published="Images whose class hangs on components of small variance come last.",
+                published="Images whose class depends on components of small variance come last.",
                 measured=f"{_counted(report.latest)}; classified correctly in {late:.0%} of all epochs.",
                 formulas=("accessibility",),
             ),
@@ -221,6 +221,8 @@ def _hard(report: OrderReport) -> tuple[Section, ...]:
                     shows="Share of the ten nearest neighbours in pixels that belong to another class, divided by that "
                     f"of random neighbours. The known data sets were measured on {N_HARDNESS:,} images each; wrong "
                     "labels were drawn at random.",
+                    published="Not in the papers: a use of their discriminability.",
+                    measured=f"{found.value.value:.2f} on {found.n_images:,} images of {found.n_classes} classes.",
                     formulas=("discriminability",),
                 ),
             ),
@@ -248,7 +250,7 @@ def _doubtful(report: OrderReport) -> Section:
 
 def earliest_figure(report: OrderReport) -> Figure:
     """Images learned first, the easiest first."""
-    return _pictures(report.earliest, "Learned first", "images that all networks learned at once")
+    return _pictures(report.earliest, "Learned first", "images that all networks learned in the first epochs")
 
 
 def latest_figure(report: OrderReport) -> Figure:

@@ -160,7 +160,7 @@ class RegimeResult(Result):
     def sentence(self) -> str:
         """One sentence with the number, its parts and its null."""
         null = self.null_range
-        line = f"{self.score:.2f} on the line from lazy (0) to feature learning (1)"
+        line = f"{self.score:.2f} on a scale from lazy (0) to feature learning (1)"
         random = f"random steps of the same length give {null.value:.2f} ({null.low:.2f} to {null.high:.2f})"
         parts = (
             f"tangent kernel rotated by {self.training.kernel.rotation:.2f} (1 - cosine) and "

@@ -11,7 +11,12 @@ from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Highlight, Page, Panel, Section
-from firstlight.questions.copy_or_memorise.page import identity_answers, identity_sections, labelled_grid
+from firstlight.questions.copy_or_memorise.page import (
+    identity_answers,
+    identity_sections,
+    labelled_grid,
+    word_at,
+)
 from firstlight.questions.copy_or_memorise.tour_part import IdentityTour
 from firstlight.questions.first_layer.page import (
     filters_over_time,
@@ -129,7 +134,7 @@ def _moments(network: NetworkTour) -> list[str]:
 
 def _film(network: NetworkTour) -> Highlight:
     return Highlight(
-        title="The first layer finds its filters",
+        title="The first layer during training",
         words=f"{network.film.shape[1]} filters from random weights to step {network.steps[-1]:,}. Press play.",
         figures=(filters_over_time(network.film, _moments(network)),),
         section=TRAINED,
@@ -189,6 +194,7 @@ def _network_answers(network: NetworkTour) -> tuple[Answer, ...]:
 # ---------------------------------------------------------------- highlights of other parts
 
 FEW = 10  # pictures in a row of a highlight
+NEVER = 0.05  # share of the epochs below which an image was never learned
 
 
 def _first_and_last(order: OrderTour) -> Highlight:
@@ -197,16 +203,17 @@ def _first_and_last(order: OrderTour) -> Highlight:
     figure = picture_grid(
         rows.flatten(0, 1),
         title="First and last images",
-        alt=f"Above {rows.shape[1]} images that were learned at once, below {rows.shape[1]} learned last or never",
+        alt=f"Above {rows.shape[1]} images that were learned first, below {rows.shape[1]} learned last or never",
         signed=False,
         columns=rows.shape[1],
         zoom=max(1, 32 // max(rows.shape[3:])),
     )
     ranked = report.scores.sort(descending=True).values
+    early = float(ranked[: len(report.earliest.index)].mean())
     late = float(ranked[-len(report.latest.index) :].mean())
     return Highlight(
-        title="Some images come first, some never",
-        words=f"Above: right after every epoch. Below: after {late:.0%} of the epochs; the average of "
+        title="Some images come first, some never" if late < NEVER else "Some images come first, some last",
+        words=f"Above: right after {early:.0%} of the epochs. Below: after {late:.0%}; the average of "
         f"{order.n_images:,} images is {float(report.scores.mean()):.0%}.",
         figures=(figure,),
         section=FIRST_AND_LAST,
@@ -222,7 +229,7 @@ def _copies(tour: IdentityTour) -> Highlight | None:
     rows = [inputs, *(tour.at(depth)[0].measured.shown[:FEW] for depth in dict.fromkeys((shallow, deep)))]
     names = ["input", *(f"{depth} layer{'s' * (depth > 1)}" for depth in dict.fromkeys((shallow, deep)))]
     return Highlight(
-        title="Shallow networks copy, deep memorise",
+        title=_copy_title(*(word_at(tour, depth) for depth in (shallow, deep))),
         words=f"Trained to return the first image. Rows: {', '.join(names)}.",
         figures=(
             labelled_grid(
@@ -234,6 +241,22 @@ def _copies(tour: IdentityTour) -> Highlight | None:
         ),
         section="What comes out?",
     )
+
+
+def _copy_title(shallow: str, deep: str) -> str:
+    """What the networks do, if it has a name.
+
+    Examples
+    --------
+    >>> _copy_title("identity", "constant")
+    'Shallow networks copy, deep ones memorise'
+    """
+    does = {"identity": "copy", "constant": "memorise"}
+    if shallow not in does or deep not in does:
+        return "Do networks copy or memorise?"
+    if shallow == deep:
+        return f"Shallow and deep networks {does[deep]}"
+    return f"Shallow networks {does[shallow]}, deep ones {does[deep]}"
 
 
 def _ansatz(result: AnsatzTour) -> tuple[Section, ...]:
