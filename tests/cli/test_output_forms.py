@@ -13,8 +13,11 @@ from firstlight.cli import main
 from firstlight.cli.options import OutputFormat
 from firstlight.cli.output import print_records
 
-SILENT = {"tour", "report", "networks train", "data get", "data rm", "runs show", "runs rm", "rfm"}
-"""Commands that print no numbers, or, as `runs show`, only JSON; `rfm` counts as its default below."""
+SILENT = {
+    "tour", "report", "networks add", "networks order", "networks train", "data get", "data rm", "runs show",
+    "runs rm", "rfm",
+}  # fmt: skip
+"""Commands whose result is a file, or, as `runs show`, only JSON; `rfm` counts as its default below."""
 BANK = ["networks:small-cifar10-0", "--data", "photos", "--n", "24"]
 
 

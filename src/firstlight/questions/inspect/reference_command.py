@@ -1,11 +1,12 @@
 """`firstlight networks ranges` and `add`: what is normal, and networks of one's own that say so."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from firstlight.cli.options import AS_THEY_ARE, DataName, FolderOptions, Numbers, Switch
+from firstlight.cli.options import AS_THEY_ARE, TEXT, DataName, FolderOptions, Numbers, OutputFormat, Switch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from firstlight.networks.reference import Measured
 
 
-def ranges(*, bank: Switch = False) -> None:
+def ranges(*, bank: Switch = False, form: OutputFormat = TEXT) -> None:
     """Show the range of every number over healthy networks, by kind of layer and relative depth.
 
     Parameters
@@ -21,16 +22,24 @@ def ranges(*, bank: Switch = False) -> None:
     bank
         First measure the networks of the bank that the ranges do not know yet: about 5 CPU seconds each.
     """
-    from firstlight.cli.output import print_table
+    from firstlight.cli.output import print_records, print_table
     from firstlight.networks.reference import own_file, reference
 
     if bank:
         added = _add_bank()
-        print(f"Added to {own_file()} from the bank: {added}." if added else "Nothing new in the bank.")
+        said = f"Added to {own_file()} from the bank: {added}." if added else "Nothing new in the bank."
+        print(said, file=sys.stderr)
     known = reference()
-    rows = [
-        (place, number, f"{one.low:.3g}", f"{one.high:.3g}", str(one.n))
+    records = [
+        {"layer": place, "number": number, "lowest": one.low, "highest": one.high, "networks": one.n}
         for (place, number), one in sorted(known.ranges.items())
+    ]
+    if not form.is_text:
+        print_records(records, form)
+        return
+    rows = [
+        (r["layer"], r["number"], f"{r['lowest']:.3g}", f"{r['highest']:.3g}", str(r["networks"]))
+        for r in records
     ]
     print_table(
         f"Ranges over {len(known.healthy)} healthy networks",
