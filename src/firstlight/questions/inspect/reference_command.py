@@ -38,8 +38,8 @@ def ranges(*, bank: Switch = False, form: OutputFormat = TEXT) -> None:
         print_records(records, form)
         return
     rows = [
-        (r["layer"], r["number"], f"{r['lowest']:.3g}", f"{r['highest']:.3g}", str(r["networks"]))
-        for r in records
+        (place, number, f"{one.low:.3g}", f"{one.high:.3g}", str(one.n))
+        for (place, number), one in sorted(known.ranges.items())
     ]
     print_table(
         f"Ranges over {len(known.healthy)} healthy networks",
