@@ -30,7 +30,7 @@ def ansatz_sections(
     *,
     eigenvectors: Sequence[Eigenvectors] = (),
     maps: Sequence[LayerMaps] = (),
-    shown: Images,
+    shown: Float[Tensor, "n *shape"],
     calls: Mapping[str, int] | None = None,
 ) -> tuple[Section, ...]:
     """Do filters follow gradients, what are the features, and where do the layers look.
@@ -43,7 +43,7 @@ def ansatz_sections(
         Leading ones of the first convolution.
     maps : sequence of LayerMaps, default ()
         What the convolutions look at in `shown`.
-    shown : Tensor of shape (n, c, h, w)
+    shown : Tensor of shape (n, ...)
         A few images, on which `maps` were computed.
     calls : mapping of str to int, optional
         How often an image meets each layer; by default once.
