@@ -13,7 +13,7 @@ from PIL import Image
 from torch import nn
 
 from firstlight._internal.errors import InvalidInput, StoreProblem
-from firstlight._internal.progress import screen
+from firstlight._internal.progress import tell
 from firstlight._internal.store import RunSpec, Store
 from firstlight.cli.data import get, info
 from firstlight.cli.options import OutputFormat
@@ -45,8 +45,7 @@ def hostile_folder(tmp_path):
 def test_hostile_names_are_shown_as_text(hostile_folder, capsys):
     info(str(hostile_folder))
     print_table("runs in [bold]" + str(hostile_folder), ("id",), [("[red]\x1b[2J",)])
-    with screen("t\x1b]0;x\x07", show=False) as view:
-        view.add("\x1b[1m", "found")
+    tell("\x1b[1m", "found")
     said = capsys.readouterr()
     assert "b[bold]x[red]\\x1b[31m\\udcff" in said.out.replace("\n", "")
     assert "[red]\\x1b[2J" in said.out

@@ -9,12 +9,11 @@ from firstlight.data.synthetic import bars_in_noise
 from firstlight.kernels import (
     ConvKernel,
     RandomFeatures,
-    feature_agop,
     kernel_gram,
     learn_features,
     random_filters,
 )
-from firstlight.kernels.random_features import Moments, inverse_covariance
+from firstlight.kernels.random_features import Moments, feature_agop, inverse_covariance
 from firstlight.maths.patches import PatchGeometry
 from reference.convolutional_kernels import patches
 

@@ -7,14 +7,13 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
-    binned_correlation,
     critical_component,
     discriminabilities,
     discriminability,
-    fastest_share,
     learning_order_constancy,
     order_correlation,
 )
+from firstlight.measures.learning_order.constancy import binned_correlation, fastest_share
 from reference import learning_order as reference
 
 

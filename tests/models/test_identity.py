@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
+from firstlight.models.image_to_image import write_identity
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
 
@@ -51,7 +52,7 @@ def test_explicit_cnn_is_the_identity_exactly(shape, depth, kernel, extra, seed)
     ],
 )
 def test_identity_can_be_written_into_a_built_model_with_biases(name, options):
-    model = models.write_identity(models.build(name, shape=(1, 3, 5), **options).double())
+    model = write_identity(models.build(name, shape=(1, 3, 5), **options).double())
     x = picture(3, 1, 3, 5, 0)
     assert torch.equal(model(x), x)
 
@@ -60,11 +61,11 @@ def test_a_network_too_narrow_is_refused_and_left_as_it_was():
     model = models.build("identity_fcn", shape=(1, 3, 5), units=29)
     before = [p.clone() for p in model.parameters()]
     with pytest.raises(InvalidInput, match="at least 30 wide"):
-        models.write_identity(model)
+        write_identity(model)
     assert all(torch.equal(a, b) for a, b in zip(before, model.parameters(), strict=True))
 
 
 @pytest.mark.parametrize("name", ["lenet", "fcn"])
 def test_a_classifier_cannot_be_the_identity(name):
     with pytest.raises(InvalidInput, match="network of the identity task"):
-        models.write_identity(models.build(name, shape=(1, 28, 28)))
+        write_identity(models.build(name, shape=(1, 28, 28)))

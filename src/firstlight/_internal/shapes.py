@@ -10,6 +10,5 @@ from torch import Tensor
 
 Images: TypeAlias = Float[Tensor, "n c h w"]
 Labels: TypeAlias = Int[Tensor, " n"]
-Vector: TypeAlias = Float[Tensor, " d"]
 Square: TypeAlias = Float[Tensor, "d d"]
 Filters: TypeAlias = Float[Tensor, "k d"]

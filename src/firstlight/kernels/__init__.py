@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from firstlight.kernels.random_features import (
         FEATURE_RIDGES,
         RandomFeatures,
-        feature_agop,
         learn_features,
     )
     from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         identity_cnn,
         identity_fcn_linear,
         identity_fcn_relu,
-        write_identity,
     )
     from firstlight.models.initialisers import initialise
     from firstlight.models.linearized import LinearizedModel, linearize

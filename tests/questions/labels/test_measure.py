@@ -81,7 +81,9 @@ def test_labels_without_meaning_lead_to_no_suspects(tmp_path):
     assert not check.learned
     assert len(check.suspects.index) == 0
     rows = check.write_csv(tmp_path / "none.csv").read_text().splitlines()
-    assert rows == ["index,label,likely_label,suspicion,reason"]
+    assert rows == [
+        "index,label,likely_label,suspicion,reason,accessibility,confidence,likely_confidence,neighbours"
+    ]
 
 
 class Wrapped(nn.Module):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     )
     from firstlight.data.interventions.normalisation import (
         MNIST_NORMALISATION,
-        POOLING_STUDY_NORMALISATION,
         ChannelNormalisation,
     )
     from firstlight.data.interventions.placement import noise_frame, random_shifts, shifted

@@ -77,8 +77,3 @@ def channel_statistics(x: Float[Tensor, "n c h w"]) -> tuple[Float[Tensor, " c"]
 
 MNIST_NORMALISATION = ChannelNormalisation.given([0.1307], [0.3081])
 """Statistics of all MNIST training pixels, used by the identity task: the background becomes -0.4242."""
-
-POOLING_STUDY_NORMALISATION = ChannelNormalisation.given(
-    [125.3 / 255, 123.0 / 255, 113.9 / 255], [63.0 / 255, 62.1 / 255, 66.7 / 255]
-)
-"""CIFAR-10 constants of the pooling study; the paper prints other denominators than 255, a misprint."""

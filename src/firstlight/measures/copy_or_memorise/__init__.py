@@ -17,8 +17,6 @@ if TYPE_CHECKING:
         similarities,
     )
     from firstlight.measures.copy_or_memorise.layer_images import (
-        LayerImages,
-        SizeResponse,
         layer_images,
         size_response,
     )

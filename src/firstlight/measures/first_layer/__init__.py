@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         band_energy,
         component_frequencies,
         energy_profile,
-        frequency_reading,
         patch_basis,
         profile,
         profile_from,

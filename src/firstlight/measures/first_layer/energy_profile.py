@@ -103,12 +103,6 @@ class Profile(Result):
         """The profile scaled to a maximum of 1."""
         return self.amplitude / self.amplitude.max()
 
-    @property
-    def block_energy(self) -> Float[Tensor, " blocks"]:
-        """Energy summed within runs of components that are not separated: independent of their rotation."""
-        squares = self.amplitude.square()
-        return torch.stack([squares[a:b].sum().sqrt() for a, b in self.blocks])
-
     def controls(self) -> dict[str, float]:
         """Correlation of the profile with what is no evidence of learning."""
         null = pearson(self.amplitude.expand_as(self.nulls), self.nulls)

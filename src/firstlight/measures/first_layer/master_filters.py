@@ -41,11 +41,6 @@ class MasterShare(Result):
     best: float
     masters: Float[Tensor, "m q q"]
 
-    @property
-    def is_above_nulls(self) -> bool:
-        """Whether the master filters explain more than patch components and every random subspace."""
-        return self.share > max(self.patches, float(self.random.max()))
-
 
 def master_filters(
     filters: Float[Tensor, "k c q q"],

@@ -22,15 +22,12 @@ if TYPE_CHECKING:
     from firstlight.measures.learning_order.constancy import (
         Constancy,
         OrderCorrelation,
-        binned_correlation,
-        fastest_share,
         learning_order_constancy,
         order_correlation,
         score_agreement,
     )
     from firstlight.measures.learning_order.critical_component import (
         ComponentClassifier,
-        CriticalComponents,
         critical_component,
     )
     from firstlight.measures.learning_order.discriminability import (

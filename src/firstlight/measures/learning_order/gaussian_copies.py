@@ -48,11 +48,6 @@ class MomentAccuracy(Result):
         """Accuracy that needs more than means and covariances."""
         return self.images - self.covariances
 
-    @property
-    def beyond_first(self) -> Float[Tensor, " checkpoints"]:
-        """Accuracy that needs the covariances of the classes, beyond their means."""
-        return self.covariances - self.means
-
 
 def gaussian_copies(data: ImageData, *, moments: str = "covariances", seed: int = 0) -> ImageData:
     r"""Gaussian images with the moments of each class, one for each image and with its label.

@@ -87,7 +87,7 @@ def rfm(
     from firstlight._internal.devices import choose_device, computing_on
     from firstlight._internal.errors import InvalidInput
     from firstlight._internal.executor import on_cluster
-    from firstlight._internal.progress import screen
+    from firstlight._internal.progress import tell
     from firstlight.data.catalogue import load, load_splits
     from firstlight.estimators.convrfm import ConvRFMClassifier
     from firstlight.estimators.saving import save_machine
@@ -108,12 +108,11 @@ def rfm(
         family=family, depth=depth, size=kernel, readout=readout, rounds=rounds, agop_images=agop_images,
         patience=patience, solver=solver, random_state=seed, verbose=True,
     )  # fmt: skip
-    screened = screen(f"{family} on {data}, {len(train)} images")
-    with computing_on(place), on_cluster(cluster), screened as view:
+    with computing_on(place), on_cluster(cluster):
 
         def listen(labels: str, done: "Round") -> None:
             numbers = f"validation error {done.error:.4f}, accuracy {done.accuracy:.1%}, ridge {done.ridge:g}"
-            view.add(f"{labels} labels, round {done.number}", numbers)
+            tell(f"{labels} labels, round {done.number}", numbers)
 
         learned = measure_and_keep(
             "rfm",

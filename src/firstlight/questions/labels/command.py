@@ -130,8 +130,7 @@ def labels(
         print(f"Wrote {visible(str(table))}.")
         wrote(page)
         return
-    columns = check.columns()
-    print_records([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)], form)
+    print_records(check.suspicious(), form)
 
 
 def _apply(data: str, decisions: Path, to: Path | None) -> None:

@@ -1,7 +1,7 @@
 """What a check of labels returns: the suspicion of every label, in numbers and in words."""
 
+import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.safe_text import write_csv
 from firstlight._internal.shapes import Labels
-from firstlight._internal.table import Row, rows_along
+from firstlight._internal.table import Row
 from firstlight.data.catalogue import load
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData, ShownImages, shown_images
@@ -164,32 +164,27 @@ class LabelCheck(Result):
         return [(self.classes[a], self.classes[b], count) for (a, b), count in pairs.most_common(most)]
 
     def _rows(self) -> list[Row]:
-        """One row per image, in the order given, with the names of its classes."""
-        rows = rows_along(self, "n")
-        for i, row in enumerate(rows):
-            row |= {"label": self.classes[int(self.labels[i])], "likely": self.likely_name(i)}
-            del row["labels"], row["classes"]
+        """One row per image, the most suspicious first, with its number in the data set it was chosen from."""
+        numbers = ("accessibility", "confidence", "likely_confidence", "neighbours")
+        rows: list[Row] = []
+        for i in self.suspicion.argsort(descending=True, stable=True).tolist():
+            values = {name: float(getattr(self, name)[i]) for name in numbers}
+            rows.append({
+                **({"file": self.files[i]} if self.files else {}), "index": int(self.position[i]),
+                "label": self.classes[int(self.labels[i])], "likely_label": self.likely_name(i),
+                "suspicion": round(float(self.suspicion[i]), 6), "reason": self.reason(i),
+                **{name: value if math.isfinite(value) else None for name, value in values.items()},
+            })  # fmt: skip
         return rows
 
-    def columns(self) -> dict[str, Sequence[Any]]:
-        """Columns with one row per image, the most suspicious first; none if the networks did not learn.
-
-        The column `index` is the image's number in the data set that it was chosen from.
-        """
-        order = self.suspicion.argsort(descending=True, stable=True).tolist() if self.learned else []
-        columns: dict[str, Sequence[Any]] = {}
-        if self.files:
-            columns["file"] = [self.files[i] for i in order]
-        columns["index"] = [int(self.position[i]) for i in order]
-        columns["label"] = [self.classes[int(self.labels[i])] for i in order]
-        columns["likely_label"] = [self.likely_name(i) for i in order]
-        columns["suspicion"] = [round(float(self.suspicion[i]), 6) for i in order]
-        columns["reason"] = [self.reason(i) for i in order]
-        return columns
+    def suspicious(self) -> list[Row]:
+        """The rows of :meth:`to_frame`; none if the networks did not learn."""
+        return self._rows() if self.learned else []
 
     def write_csv(self, path: str | Path) -> Path:
-        """Write :meth:`columns` to a file."""
-        return write_csv(Path(path), self.columns())
+        """Write :meth:`suspicious` to a file."""
+        rows = self.suspicious()
+        return write_csv(Path(path), {name: [row[name] for row in rows] for name in self._rows()[0]})
 
 
 def labelled_images(data: ImagesLike) -> ImageData:

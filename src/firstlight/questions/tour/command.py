@@ -42,7 +42,7 @@ def tour(
     from firstlight._internal.devices import choose_device
     from firstlight._internal.errors import InvalidInput
     from firstlight._internal.executor import on_cluster
-    from firstlight._internal.progress import screen
+    from firstlight._internal.progress import tell
     from firstlight.data.catalogue import load_splits
     from firstlight.pages.page import write_page
     from firstlight.questions.tour.page import DrawnPart, tour_page
@@ -71,14 +71,15 @@ def tour(
             file=sys.stderr,
         )
     drawn: dict[str, DrawnPart] = {}
-    with on_cluster(cluster), screen(f"Tour of {subject.name}, page in {output}") as view:
+    tell(f"Tour of {subject.name}", f"page in {output}")
+    with on_cluster(cluster):
 
         def listen(so_far: Tour) -> None:
             told = set(drawn)
             page = tour_page(so_far, reloads=watch, drawn=drawn)
             for part in PARTS:
                 if part.name in drawn.keys() - told:
-                    view.add(part.words, drawn[part.name].summary)
+                    tell(part.words, drawn[part.name].summary)
             write_page(page, output, static=static)
 
         run = fetch_or_run_tour(subject, listen=listen, device=place)
