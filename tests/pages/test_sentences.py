@@ -337,3 +337,15 @@ def test_the_advice_goes_with_the_layers_on_both_sides_of_their_nulls():
     assert "may be read" not in barely
     assert "Judge it layer by layer" in ansatz_advice(ansatz_with(rows([0.9] * 8 + [-0.9] * 8)))
     assert "Do not read its filters" in ansatz_advice(ansatz_with(rows([0.5] * 8)))
+
+
+def test_a_layer_that_a_few_other_images_could_move_into_its_null_is_not_read():
+    ansatz = ansatz_with(
+        rows([0.605] + [0.9] * 7)
+    )  # 0.01 known to ± 0.02, just above its highest control of 0.6
+    answer = sections(ansatz)["Do the filters follow the gradients?"].answer
+    readings = [part for part in answer.split("Layer ") if part.startswith("layer")]
+    (barely,) = [part for part in readings if part.startswith("layer0:")]
+    (clear,) = [part for part in readings if part.startswith("layer7:")]
+    assert "above what rotated gradients give (" in barely
+    assert "its filters point where the outputs are sensitive" in clear

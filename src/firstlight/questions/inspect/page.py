@@ -53,7 +53,7 @@ def inspection_page(inspection: Inspection) -> Page:
     return dataclasses.replace(
         _page(inspection, lead, tuple(sections)),
         highlights=shown,
-        table=layer_table(inspection),
+        table=layer_table(inspection, judgement.readings if judgement else ()),
         is_folded=True,
         pending=inspection.pending,
         reloads=True,

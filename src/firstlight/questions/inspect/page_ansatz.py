@@ -144,15 +144,19 @@ def reading(row: AnsatzRow, *, direction: int) -> str:
     if row.is_output:
         return f"Layer {row.layer} gives the outputs; its correlation is 1 by definition."
     low, high = float(row.null_pearson.min()), float(row.null_pearson.max())
-    sure = f" ± {max(2 * row.pearson_error, 0.01):.2f}" if math.isfinite(row.pearson_error) else ""
+    error = 2 * row.pearson_error if math.isfinite(row.pearson_error) else 0.0
+    sure = f" ± {max(error, 0.01):.2f}" if math.isfinite(row.pearson_error) else ""
     if low <= row.pearson <= high:
         against = "within what rotated gradients give"
     elif row.pearson > high:
         against = "above what rotated gradients give"
-        against += ": its filters point where the outputs are sensitive" if direction == 1 else ""
+        # what a few other images could undo is no reading
+        is_clear = direction == 1 and row.pearson - error > high
+        against += ": its filters point where the outputs are sensitive" if is_clear else ""
     else:
         against = "below what rotated gradients give"
-        against += ": its filters avoid what the outputs are sensitive to" if direction == -1 else ""
+        is_clear = direction == -1 and row.pearson + error < low
+        against += ": its filters avoid what the outputs are sensitive to" if is_clear else ""
     return f"Layer {row.layer}: {row.pearson:.2f}{sure}, {against} ({low:.2f} to {high:.2f})."
 
 
