@@ -9,8 +9,8 @@ healthy networks, in layers of the same kind and relative depth. The ranges come
 # %%
 # One network, before and after its training
 # ------------------------------------------
-# It is one of those behind the ranges. So all networks of its architecture are left out of them first; of your own network,
-# ``judged(inspection)`` is enough, and the page of ``firstlight inspect`` has a section on it.
+# It is one of those behind the ranges. So all networks of its architecture are left out of them first; of your own
+# network, ``judged(inspection)`` is enough, and the page of ``firstlight inspect`` has a section on it.
 
 from dataclasses import replace
 
