@@ -12,7 +12,7 @@ from firstlight.pages.figures.heatmap import heatmap
 from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Panel, Section
 from firstlight.questions.order.measure import OrderReport
-from firstlight.questions.order.prediction import N_HARDNESS, Hardness, known_hardness
+from firstlight.questions.order.prediction import N_HARDNESS, Hardness, OrderSkill, known_hardness
 from firstlight.questions.order.tour_part import OrderTour
 
 FIRST_AND_LAST = "Which images are learned first, and which last?"
@@ -136,7 +136,7 @@ def _predictors(report: OrderReport) -> Section:
     best = report.correlations[report.best_predictor]
     return Section(
         title="What predicts the order without training?",
-        answer=f"{skill_sentence(report)} Of single scores “{report.best_predictor}” correlates best with it, at "
+        answer=f"{skill_sentence(report.skill)} Of single scores “{report.best_predictor}” correlates best with it, at "
         f"{best.pointwise.value:.2f}, image by image (chance: ±{2 * best.chance.spread:.2f}).",
         panels=(
             Panel(
@@ -164,9 +164,8 @@ def predictors_figure(report: OrderReport) -> Figure:
     )
 
 
-def skill_sentence(report: OrderReport) -> str:
+def skill_sentence(skill: OrderSkill | None) -> str:
     """Whether late images can be named before training, beside chance."""
-    skill = report.skill
     if skill is None:
         return "Whether late images can be named before training cannot be told: one of the orders does not vary."
     number = f"{skill.rank.value:.2f} ({skill.rank.low:.2f} to {skill.rank.high:.2f})"
