@@ -12,7 +12,7 @@ import torch
 
 from firstlight._internal.errors import FirstlightError, StoreProblem
 from firstlight._internal.store import RunSpec, Store
-from firstlight._internal.store.index import Listed, listed_runs
+from firstlight._internal.store.index import listed_runs
 from firstlight.cli.output import MANY_ROWS, print_table
 
 
@@ -30,10 +30,9 @@ def read_one_by_one(root):
         try:
             run = store.load(id)
         except FirstlightError:
-            runs.append(Listed(id=id, is_damaged=True))
+            runs.append((id, "damaged", "", "", ""))
             continue
-        about = {"what": run.spec.what, "finished": run.finished, "commit": run.commit}
-        runs.append(Listed(id=id, cpu_seconds=run.cpu_seconds, **about))
+        runs.append((id, run.spec.what, run.finished, f"{run.cpu_seconds:.1f}", run.commit))
     return runs
 
 
@@ -98,7 +97,7 @@ def test_the_list_says_what_the_folders_say(tmp_path, change):
 def test_changed_arrays_are_noticed_when_the_run_is_loaded_not_when_it_is_listed(tmp_path):
     (id,) = write(Store(tmp_path), 0)
     flip(tmp_path / id / "arrays.safetensors", 0)
-    assert [run.is_damaged for run in listed_runs(tmp_path)] == [False]
+    assert ["damaged" in row for row in listed_runs(tmp_path)] == [False]
     with pytest.raises(StoreProblem, match="damaged"):
         Store(tmp_path).load(id)
 

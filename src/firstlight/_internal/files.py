@@ -12,7 +12,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from io import BufferedWriter
@@ -82,14 +82,10 @@ def file_to_write(path: Path) -> Path:
 
     A rename over a device, a FIFO or a socket would destroy it: as root, even ``/dev/null``.
     """
-    return _to_write(path, "a file", "a regular file")
+    return _to_write(path, "a file")
 
 
-def _folder_to_write(path: Path) -> Path:
-    return _to_write(path, "a folder", "a folder")
-
-
-def _to_write(path: Path, kind: str, wanted: str) -> Path:
+def _to_write(path: Path, kind: str) -> Path:
     try:
         target = path.resolve() if path.is_symlink() else path
     except (OSError, RuntimeError) as error:  # RuntimeError before Python 3.13
@@ -99,6 +95,7 @@ def _to_write(path: Path, kind: str, wanted: str) -> Path:
     except (FileNotFoundError, NotADirectoryError):
         return target  # one look: what others write may go between two
     if found != kind:
+        wanted = kind.replace("file", "regular file")
         raise StoreProblem(f"Cannot write {path}: it is {found}, not {wanted}. Choose another name.")
     return target
 
@@ -109,7 +106,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     A link stays, and the file it leads to is replaced. Whatever is no regular file is refused.
     """
-    with _part_of(path, file_to_write) as part:
+    with _part_of(path, "a file") as part:
         yield part
         flush(part)
         part.replace(file_to_write(path))
@@ -122,12 +119,12 @@ def whole_folder(path: Path) -> Iterator[Path]:
     If another process finished the same folder meanwhile, its folder stays and ours is dropped. A link stays,
     and the folder it leads to is made; whatever else is no folder is refused.
     """
-    with _part_of(path, _folder_to_write) as part:
+    with _part_of(path, "a folder") as part:
         part.mkdir()
         yield part
         for file in (*part.rglob("*"), part):
             flush(file)
-        if not (target := _folder_to_write(path)).exists():
+        if not (target := _to_write(path, "a folder")).exists():
             try:
                 part.rename(target)
             except OSError as error:
@@ -136,10 +133,10 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _part_of(path: Path, to_write: Callable[[Path], Path]) -> Iterator[Path]:
+def _part_of(path: Path, kind: str) -> Iterator[Path]:
     """Yield a name beside `path` of which nothing remains; flush the folder once the block has renamed it."""
     with clear_disk_errors(path):
-        target = to_write(path)
+        target = _to_write(path, kind)
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep_once(target.parent)
         part = _beside(target)

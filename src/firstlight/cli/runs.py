@@ -11,21 +11,15 @@ app = App(name="runs", help="List, show and remove stored runs.")
 def list_runs(*, form: OutputFormat = TEXT) -> None:
     """List all stored runs, newest first; damaged ones are marked."""
     from firstlight._internal.environment import user_folder
-    from firstlight._internal.store.index import listed_runs
+    from firstlight._internal.store.index import COLUMNS, listed_runs
     from firstlight.cli.output import print_records, print_table
 
     root = user_folder("FIRSTLIGHT_RUNS", leaf="runs")
-    rows = [
-        (run.id, "damaged", "", "", "")  # one bad entry does not hide the others
-        if run.is_damaged
-        else (run.id, run.what, run.finished, f"{run.cpu_seconds:.1f}", run.commit)
-        for run in listed_runs(root)
-    ]
-    columns = ("id", "what", "finished", "cpu s", "commit")
+    rows = listed_runs(root)
     if not form.is_text:
-        print_records([dict(zip(columns, row, strict=True)) for row in rows], form)
+        print_records([dict(zip(COLUMNS, row, strict=True)) for row in rows], form)
     elif rows:
-        print_table(f"{len(rows)} runs in {root}", columns, rows)
+        print_table(f"{len(rows)} runs in {root}", COLUMNS, rows)
     else:
         print(f"No runs in {root} yet. `firstlight tour` makes one.")
 

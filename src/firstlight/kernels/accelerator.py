@@ -115,15 +115,15 @@ def pooled_tensor_gradients(
     )
     for shift in sides.shifts():
         products, square = sides.products(shift), sides.own_squares()
-        (down, right), (first, _) = shift, sides.maps(shift)
-        second = [_window(layer, down, right) for layer in sides.layers(square)]
+        (dy, dx), (first, _) = shift, sides.maps(shift)
+        second = [_window(layer, dy, dx) for layer in sides.layers(square)]
         value, _ = _forward_layers(sides.kernel, products, first, second)
         slopes = torch.autograd.grad(value.sum() / sides.divisor, (products, square))
         by_product, by_norm = (slope * mask for slope in slopes)
         # ∇_{z[p+τ]} K = (∂K/∂s) x[p] + 2 (∂K/∂n) z[p+τ]: the first part at the displaced positions ...
-        here = _window(sides.first, -down, -right)
-        target = _window(out.permute(0, 3, 4, 1, 2), down, right)
-        target += torch.einsum("nmhw,ndhw,nk->mkdhw", by_product, here, weights)
+        first_maps = _window(sides.first, -dy, -dx)
+        target = _window(out.permute(0, 3, 4, 1, 2), dy, dx)
+        target += torch.einsum("nmhw,ndhw,nk->mkdhw", by_product, first_maps, weights)
         # ... the second where n was differentiated, without displacement
         norms = 2 * torch.einsum("nmhw,nk->mkhw", by_norm, weights)
         out += torch.einsum("mkhw,mdhw->mhwkd", norms, sides.second)
@@ -184,7 +184,7 @@ class _Sides:
             yield 0, 0
             return
         h, w = self.sizes[-1]
-        yield from ((down, right) for down in range(1 - h, h) for right in range(1 - w, w))
+        yield from ((dy, dx) for dy in range(1 - h, h) for dx in range(1 - w, w))
 
     def products(self, shift: tuple[int, int]) -> Float[Tensor, "n m h w"]:
         """Inner products of patches a displacement apart, ready to be differentiated."""
@@ -222,9 +222,9 @@ def _forward_layers(kernel: ConvKernel, products: Tensor, first: Maps, second: M
             tangent = kernel.scale * _box(tangent, kernel)
         # Λ(x,x) Λ(z,z) → ρ = Λ / √(Λ(x,x) Λ(z,z)), 0 for a zero patch
         square = a * b
-        there = square > 0
-        norm = torch.where(there, square, 1.0).sqrt()
-        rho = torch.where(there, covariance / norm, 0.0)
+        nonzero = square > 0
+        norm = torch.where(nonzero, square, 1.0).sqrt()
+        rho = torch.where(nonzero, covariance / norm, 0.0)
         # 1 - |ρ|: near 1 the slope of arccos is infinite, so equal patches are taken out by construction
         gap = 1 - rho.abs()
         apart = gap > _SAME[products.dtype]
@@ -233,9 +233,9 @@ def _forward_layers(kernel: ConvKernel, products: Tensor, first: Maps, second: M
         angle = torch.where(apart, torch.acos(inner), math.pi * (rho < 0).to(rho.dtype))
         sine = torch.where(apart, ((1 - inner) * (1 + inner)).sqrt(), 0.0)
         kappa = 1 - angle / math.pi
-        sigma = torch.where(there, norm * (rho * kappa + sine / math.pi), 0.0)
+        sigma = torch.where(nonzero, norm * (rho * kappa + sine / math.pi), 0.0)
         # T = κ₀(ρ) (Λ + (σ_w²/q²) ΣδT)
-        tangent = torch.where(there, kappa * (covariance + tangent), 0.0)
+        tangent = torch.where(nonzero, kappa * (covariance + tangent), 0.0)
         close += ((gap < NEAR64).to(gap.dtype) + (HEAVY64 - 1) * (gap < NEARER64)).detach().sum((2, 3))
     last = sigma if kernel.kind == "nngp" else sigma + tangent
     return last.double().sum((2, 3)), close
@@ -245,10 +245,10 @@ def _box(maps: Float[Tensor, "n m h w"], kernel: ConvKernel) -> Tensor:
     return F.avg_pool2d(maps, kernel.size, 1, kernel.padding) * kernel.size**2
 
 
-def _window(maps: Tensor, down: int, right: int) -> Tensor:
+def _window(maps: Tensor, dy: int, dx: int) -> Tensor:
     """The part of the last two axes that overlaps a copy moved by so much."""
     h, w = maps.shape[-2:]
-    return maps[..., max(0, down) : h + min(0, down), max(0, right) : w + min(0, right)]
+    return maps[..., max(0, dy) : h + min(0, dy), max(0, dx) : w + min(0, dx)]
 
 
 def _by_position(maps: Float[Tensor, "n m h w"]) -> Float[Tensor, "p n m"]:

@@ -40,10 +40,10 @@ class PoolingPlan:
         """
         total, close = 0.0, np.zeros(3)
         below = _no_maps(first.dtype)
-        for index, (layers, here, pools) in enumerate(self.parts()):
+        for index, (layers, part, pools) in enumerate(self.parts()):
             patches = (first, second) if index == 0 else (first[:0], second[:0])
-            near = sides[0][2 * here.start : 2 * here.stop], sides[1][2 * here.start : 2 * here.stop]
-            (total, *counted), below = self._stage(patches, below, near, layers, pools)
+            own_sides = sides[0][2 * part.start : 2 * part.stop], sides[1][2 * part.start : 2 * part.stop]
+            (total, *counted), below = self._stage(patches, below, own_sides, layers, pools)
             close += counted
         # each share by the number of cosines looked at: few equal positions must not drown among all pairs
         still, moved, searched = close.tolist()

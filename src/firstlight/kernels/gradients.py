@@ -134,8 +134,8 @@ class _Task:
     @property
     def width(self) -> int:
         """Number of points whose gradients are held at a time."""
-        one = self.plan.positions * self.alpha.shape[1] * self.plan.dimension * self.dtype.itemsize
-        return max(1, MEMORY // (one * LANES)) * LANES
+        image_bytes = self.plan.positions * self.alpha.shape[1] * self.plan.dimension * self.dtype.itemsize
+        return max(1, MEMORY // (image_bytes * LANES)) * LANES
 
     @property
     def group(self) -> int:
@@ -170,9 +170,9 @@ class _Task:
         for start in range(0, self.plan.positions, CHUNK):
             part = slice(start, start + CHUNK)
             # α_io x_i[p] for all outputs, then one product with D_ij(p) per position: Σ_i α_io D_ij(p) x_i[p]
-            left = (rows.patches.mT[part, None] * weights[:, None]).flatten(1, 2)
+            weighted = (rows.patches.mT[part, None] * weights[:, None]).flatten(1, 2)
             for band, (by_product, _) in zip(bands, slopes, strict=True):
-                band.inner[part].baddbmm_(left, by_product[part])
+                band.inner[part].baddbmm_(weighted, by_product[part])
         # through ‖z[p]‖²: Σ_i α_io ∂K_ij/∂n_j(p), to be multiplied by 2 z_j[p] at the end
         for band, (_, by_norm) in zip(bands, slopes, strict=True):
             band.norm.baddbmm_(weights.expand(self.plan.positions, *weights.shape), by_norm)
@@ -243,9 +243,9 @@ class _Gradients:
         if kernel.profile == "gaussian":
             slopes = values / (kernel.bandwidth**2 * self.plan.positions)
         else:
-            there = distances > 0
+            apart = distances > 0
             # ∂e^{-r/γ}/∂s = e^{-r/γ} / (γ r): infinite for equal patches, whose terms cancel and are left out
-            slopes = values / torch.where(there, distances, 1.0) * there
+            slopes = values / torch.where(apart, distances, 1.0) * apart
             slopes = slopes / (kernel.bandwidth * self.plan.positions)
         return slopes, -0.5 * slopes
 

@@ -122,9 +122,10 @@ class KernelPlan:
         size = self.kernel.geometry.size[0]
         # patches overlap: every pixel is read off one of the patches that hold it
         line, column = np.arange(h + size - 1), np.arange(w + size - 1)
-        top, left = np.minimum(line, h - 1), np.minimum(column, w - 1)  # a patch that holds the pixel
-        position = top[:, None] * w + left
-        entry = (line - top)[:, None] * size + (column - left)
+        # a patch that holds the pixel
+        patch_row, patch_column = np.minimum(line, h - 1), np.minimum(column, w - 1)
+        position = patch_row[:, None] * w + patch_column
+        entry = (line - patch_row)[:, None] * size + (column - patch_column)
         channels: np.ndarray = np.arange(self.shape[0])[:, None, None] * size**2
         planes: np.ndarray = flat[position[None], channels + entry]
         return planes
@@ -191,10 +192,10 @@ class FirstImages:
 
 def column_norms(squares: Float[Tensor, "t lanes"], dtype: torch.dtype) -> Float[Tensor, "t slots"]:
     """Norm, inverse norm and half its square, position x (slot image); all 0 for a zero patch."""
-    there = squares > 0
-    inverse = 1 / torch.where(there, squares, 1.0).sqrt()
+    nonzero = squares > 0
+    inverse = 1 / torch.where(nonzero, squares, 1.0).sqrt()
     slots = squares * inverse, inverse, 0.5 * inverse * inverse
-    return torch.cat([torch.where(there, slot, 0.0) for slot in slots], 1).to(dtype)
+    return torch.cat([torch.where(nonzero, slot, 0.0) for slot in slots], 1).to(dtype)
 
 
 @dataclass(frozen=True)

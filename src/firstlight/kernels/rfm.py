@@ -122,18 +122,18 @@ def learn_metric(
     for number in range(rounds + 1):
         plain = {"kernel": kernel, "metric": metric, "dtype": dtype, "n_jobs": n_jobs, "show": show}
         # ridges are relative to the largest entry, so one grid serves every metric
-        inner, top = scaled_gram(x, **plain)  # type: ignore[arg-type]
+        inner, largest = scaled_gram(x, **plain)  # type: ignore[arg-type]
         if not inner[0].any() and not inner.any():
             raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
-        outer = kernel_gram(x_valid, x, **plain).div_(top)  # type: ignore[arg-type]
+        outer = kernel_gram(x_valid, x, **plain).div_(largest)  # type: ignore[arg-type]
         finished, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges, show)
         done.append(finished)
         listen(finished)
         best = min(range(len(done)), key=lambda i: done[i].error)
         if number == rounds or (patience is not None and number - best >= patience):
             break
-        # α solves for K / top: f = Σ (α/top) K(x_i, ·)
-        metric = kernel_agop(x, alpha / top, x[some], **plain)  # type: ignore[arg-type]
+        # α solves for K / largest: f = Σ (α / largest) K(x_i, ·)
+        metric = kernel_agop(x, alpha / largest, x[some], **plain)  # type: ignore[arg-type]
         size = float(metric.norm())
         if size == 0:
             break  # a constant predictor: there is nothing to learn from

@@ -136,8 +136,8 @@ def ridge_residual(
     0.0
     """
     wanted, alpha = targets.double(), solution.double()
-    left = torch.cat([kernel[i : i + BLOCK].double() @ alpha for i in range(0, len(kernel), BLOCK)])
-    return float((left + ridge * alpha - wanted).norm() / (wanted.norm() or 1.0))
+    product = torch.cat([kernel[i : i + BLOCK].double() @ alpha for i in range(0, len(kernel), BLOCK)])
+    return float((product + ridge * alpha - wanted).norm() / (wanted.norm() or 1.0))
 
 
 def conjugate_gradients(
@@ -267,12 +267,12 @@ def _nystrom_inverse(
     values, vectors = torch.linalg.eigh(some[chosen])
     keep = values > values[-1] * rounding
     # K ≈ C A⁻¹ Cᵀ = L Lᵀ with L = C V Λ^{-½}, for A = V Λ Vᵀ the kernel of the chosen images
-    left = some @ (vectors[:, keep] / values[keep].sqrt())
-    inner = torch.linalg.cholesky(left.T @ left + ridge * torch.eye(left.shape[1], dtype=torch.float64))
+    scaled = some @ (vectors[:, keep] / values[keep].sqrt())
+    inner = torch.linalg.cholesky(scaled.T @ scaled + ridge * torch.eye(scaled.shape[1], dtype=torch.float64))
 
     def precondition(residual: Tensor) -> Tensor:
         # (LLᵀ + λI)⁻¹ r = (r - L (LᵀL + λI)⁻¹ Lᵀ r) / λ
-        projected: Tensor = left @ torch.cholesky_solve(left.T @ residual, inner)
+        projected: Tensor = scaled @ torch.cholesky_solve(scaled.T @ residual, inner)
         return (residual - projected) / ridge
 
     return precondition
@@ -314,10 +314,10 @@ def scaled_gram(
         with tempfile.TemporaryFile() as file:
             out = np.memmap(file, dtype=np.float64, mode="w+", shape=(n, n))
     inner = kernel_gram(x, kernel=kernel, metric=metric, dtype=dtype, out=out, n_jobs=n_jobs, show=show)
-    top = float(torch.stack([inner[i : i + BAND].max() for i in range(0, n, BAND)]).max()) or 1.0
+    largest = float(torch.stack([inner[i : i + BAND].max() for i in range(0, n, BAND)]).max()) or 1.0
     for start in range(0, n, BAND):
-        inner[start : start + BAND] /= top
-    return inner, top
+        inner[start : start + BAND] /= largest
+    return inner, largest
 
 
 def ridge_solver(

@@ -210,8 +210,8 @@ def sobel_magnitude(images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"
     n, c, h, w = images.shape
     kernel = images.new_tensor([[-1.0, 0.0, 1.0], [-2.0, 0.0, 2.0], [-1.0, 0.0, 1.0]])
     padded = F.pad(images.reshape(n * c, 1, h, w), (1, 1, 1, 1), mode="replicate")
-    across, down = (F.conv2d(padded, k[None, None]) for k in (kernel, kernel.T))
-    return torch.hypot(across, down).reshape(n, c, h, w)
+    horizontal, vertical = (F.conv2d(padded, k[None, None]) for k in (kernel, kernel.T))
+    return torch.hypot(horizontal, vertical).reshape(n, c, h, w)
 
 
 BLOCK_ELEMENTS = 1 << 18  # numbers in a block of images: 2 MB of float64, what a core has near

@@ -293,7 +293,7 @@ class WeightGradients:
         # a combination in which no two outputs have the same weight, so that a mix-up of outputs shows
         row = torch.linspace(1.0, 2.0, self.n_outputs).cos().to(images)
         outputs = self._outputs(images)
-        truth = [_gradients(one, list(self.parameters.values()), row) for one in outputs]
+        truth = [_gradients(output, list(self.parameters.values()), row) for output in outputs]
         expected = {name: torch.stack(parts) for name, *parts in zip(self.parameters, *truth, strict=True)}
         working: list[_SharedWeight] = []
         for layer in _candidates(self.model, self.parameters):
@@ -327,7 +327,7 @@ class _Gathered:
 
     def begin(self, start: int, count: int) -> None:
         """Expect `count` images from number `start` on."""
-        self.here, self.count = slice(start, start + count), count
+        self._images, self.count = slice(start, start + count), count
         self.filled = {layer.names[0]: 0 for layer in self.layers}
         self._calls: dict[str, int] = {}
         self._patches: dict[tuple[str, int], Tensor] = {}
@@ -351,7 +351,7 @@ class _Gathered:
         inputs = self._inputs.setdefault(layer.names[0], patches.new_zeros(0))
         if not len(inputs):
             inputs = self._inputs[layer.names[0]] = patches.new_zeros(shape)
-        inputs[self._place[name, call], self.here] = patches[:, :, 0].transpose(0, 1)
+        inputs[self._place[name, call], self._images] = patches[:, :, 0].transpose(0, 1)
 
     def take_gradient(self, name: str, call: int, gradient: Tensor) -> None:
         """Add what a call contributes to the gradient of the current output."""
@@ -362,7 +362,7 @@ class _Gathered:
                 shape = (layer.positions, self.n, self.outputs, layer.n_filters)
                 self._gradients[key] = arrived.new_zeros(shape)
             place = self._place[name, call]
-            self._gradients[key][place, self.here, self.output] = arrived[:, :, 0].transpose(0, 1)
+            self._gradients[key][place, self._images, self.output] = arrived[:, :, 0].transpose(0, 1)
             return
         patches = self._patches[name, call]
         if layer.groups == 1:
@@ -370,7 +370,7 @@ class _Gathered:
             values = (arrived[:, :, 0].mT @ patches[:, :, 0]).flatten(1)
         else:
             values = torch.einsum("npgk,npgd->ngkd", arrived, patches).flatten(1)
-        target = self.rows(layer, like=gradient)[self.here, self.output]
+        target = self.rows(layer, like=gradient)[self._images, self.output]
         if self._place[name, call] == slice(0, self.filled[key]):  # the only call: nothing to add to
             target.copy_(values)
         else:

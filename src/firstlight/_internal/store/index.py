@@ -3,7 +3,6 @@
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +13,7 @@ from firstlight._internal.untrusted_files import demand_regular, guarded, read_j
 RUN, ARRAYS = "run.json", "arrays.safetensors"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
-    """What a list of runs tells about one of them.
-
-    Parameters
-    ----------
-    id : str
-        Name of the run folder.
-    what, finished, commit : str
-        As in the run; empty if it is damaged.
-    cpu_seconds : float
-        As in the run.
-    is_damaged : bool, default False
-        Whether the folder could not be read. A change of the arrays is noticed when the run is loaded.
-    """
-
-    id: str
-    what: str = ""
-    finished: str = ""
-    cpu_seconds: float = 0.0
-    commit: str = ""
-    is_damaged: bool = False
+COLUMNS = ("id", "what", "finished", "cpu s", "commit")
 
 
 def run_ids(root: Path) -> list[str]:
@@ -51,25 +29,20 @@ def run_ids(root: Path) -> list[str]:
     return sorted(ages, key=lambda id: ages[id], reverse=True)
 
 
-def listed_runs(root: Path) -> list[Listed]:
-    """Describe all runs, newest first."""
+def listed_runs(root: Path) -> list[tuple[str, ...]]:
+    """Rows of :data:`COLUMNS`, newest first; a change of the arrays is noticed when the run is loaded."""
     return [_listed(root / id) for id in run_ids(root)]
 
 
-def _listed(folder: Path) -> Listed:
+def _listed(folder: Path) -> tuple[str, ...]:
     try:
         body = read_body(folder)
         demand_regular(folder / ARRAYS)
         with guarded(folder / RUN, "a run"):
-            return Listed(
-                id=folder.name,
-                what=str(body["what"]),
-                finished=str(body["finished"]),
-                commit=str(body["commit"]),
-                cpu_seconds=float(body["cpu_seconds"]),
-            )
-    except FirstlightError:
-        return Listed(id=folder.name, is_damaged=True)
+            cost = f"{float(body['cpu_seconds']):.1f}"
+            return (folder.name, str(body["what"]), str(body["finished"]), cost, str(body["commit"]))
+    except FirstlightError:  # one bad entry does not hide the others
+        return (folder.name, "damaged", "", "", "")
 
 
 def read_body(folder: Path) -> dict[str, Any]:

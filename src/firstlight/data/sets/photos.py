@@ -124,7 +124,7 @@ LARGE_COUNTS = {"train": 16, "test": 8}  # per photograph
 
 @lru_cache(maxsize=1)
 def large_crops() -> Splits:
-    """Large large_crops of the left halves for training, of the right halves for testing."""
+    """Large crops of the left halves for training, of the right halves for testing."""
     return {split: _large_split(i, split, count) for i, (split, count) in enumerate(LARGE_COUNTS.items())}
 
 
@@ -149,7 +149,7 @@ def photos224() -> DataSet:
     """Describe the photographs for networks that take large images."""
     return DataSet(
         name="photos224",
-        summary="large large_crops of the eight photographs, for networks trained on ImageNet",
+        summary="large crops of the eight photographs, for networks trained on ImageNet",
         shape=(3, LARGE_SIDE, LARGE_SIDE),
         classes=CLASSES,
         counts={split: count * len(CLASSES) for split, count in LARGE_COUNTS.items()},

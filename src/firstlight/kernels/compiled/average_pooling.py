@@ -57,10 +57,10 @@ def _block_sums(strip, start, stop, size, padding, width, room, out):
         for delta in range(size):
             shift = delta - padding
             if 0 <= c + shift < width:
-                left, right = max(0, -shift), min(w, width - shift)
-                sums = out[c * w + left : c * w + right]
-                shifted = total[(c + shift) * width + left + shift : (c + shift) * width + right + shift]
-                for v in range(right - left):
+                begin, end = max(0, -shift), min(w, width - shift)
+                sums = out[c * w + begin : c * w + end]
+                shifted = total[(c + shift) * width + begin + shift : (c + shift) * width + end + shift]
+                for v in range(end - begin):
                     sums[v] += shifted[v]
 
 
@@ -78,9 +78,9 @@ def _block_activation(sigma, tangent, first, second, scale, bias):
             # ΣδΣ → Λ → ρ → Σ, and T = κ₀(ρ) (Λ + (σ_w²/q²) ΣδT)
             covariance = scale * sigmas[v] + bias
             kappa, kappa_one, _ = relu_duals(covariance * (inverse * inverses[v]))
-            there = inverse * inverses[v] > 0  # a zero patch has no value
+            has_value = inverse * inverses[v] > 0  # a zero patch has no value
             sigmas[v] = norm * norms[v] * kappa_one
-            tangents[v] = kappa * (scale * tangents[v] + covariance) if there else inverse * inverses[v]
+            tangents[v] = kappa * (scale * tangents[v] + covariance) if has_value else inverse * inverses[v]
 
 
 @compiled

@@ -152,13 +152,13 @@ def _compiled_kappa_zero_slope(sine):
     if sine == types.float32:
 
         def single(sine):
-            there = sine > _ZERO32
-            return _INVERSE_SQUARE32 / (sine if there else _ONE32) if there else _ZERO32
+            is_finite = sine > _ZERO32
+            return _INVERSE_SQUARE32 / (sine if is_finite else _ONE32) if is_finite else _ZERO32
 
         return single
 
     def double(sine):
-        there = sine > 0.0
-        return _INVERSE_SQUARE / (sine if there else 1.0) if there else 0.0
+        is_finite = sine > 0.0
+        return _INVERSE_SQUARE / (sine if is_finite else 1.0) if is_finite else 0.0
 
     return double

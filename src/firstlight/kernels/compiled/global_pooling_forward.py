@@ -61,17 +61,15 @@ def _layer_loop(counts: bool) -> Any:
 
     @compiled
     @no_type_check
-    def forward_layer(
-        sigmas, tangents, first_norms, second_norms, rows, state, near, layer, shift, filters, factors
-    ):
+    def forward_layer(layer_below, norms, rows, state, near, layer, shift, filters, factors):
         """Σ and T of a layer on the overlap of two images, from those of the layer below it.
 
         Parameters
         ----------
-        sigmas, tangents
-            Lines of Σ and T of the layer below; no lines of T in the first layer.
-        first_norms, second_norms
-            Norms of the two images, then their inverses, x (position pair).
+        layer_below
+            Lines of its Σ and of its T; no lines of T in the first layer.
+        norms
+            Of the two images: norms, then their inverses, x (position pair).
         rows
             Room for five lines, the last of them zeros.
         state
@@ -88,6 +86,7 @@ def _layer_loop(counts: bool) -> Any:
             Of the sums, and the bias variance.
         """
         vector_loops()
+        (sigmas, tangents), (first_norms, second_norms) = layer_below, norms
         start, lines, columns = layer
         size, padding = filters
         factor, bias = factors
@@ -181,28 +180,23 @@ def _forward_layers(lines, window, shift, norms, layers, buffers, counts, near):
         next_state = state
     no_tangents = lines[:0]
     sizes, scales = layers.sizes, layers.scales
-    first_norms, second_norms = norms
     start = 0
     for layer in range(sizes.shape[0]):
         positions = (start, sizes[layer, 0], sizes[layer, 1])
         if layer == 0:
             # products of pixels → of patches by the same loop: a box sum over the window, which holds its padding
-            sigmas, tangents, reach, factor = lines, no_tangents, (window, 0), scales[0]
+            layer_below, reach, factor = (lines, no_tangents), (window, 0), scales[0]
         else:
             held = sizes[layer - 1, 0] - abs(shift[0])
-            sigmas, tangents, factor = state[0, :held], state[1, :held], scales[1]
+            layer_below, factor = (state[0, :held], state[1, :held]), scales[1]
             reach = (layers.filter_size, layers.padding)
         factors = (factor, scales[2])
         if counts:
             _forward_layer_counting(
-                sigmas, tangents, first_norms, second_norms, rows, next_state, near, positions, shift, reach,
-                factors,
-            )  # fmt: skip
+                layer_below, norms, rows, next_state, near, positions, shift, reach, factors
+            )
         else:
-            _forward_layer(
-                sigmas, tangents, first_norms, second_norms, rows, next_state, near, positions, shift, reach,
-                factors,
-            )  # fmt: skip
+            _forward_layer(layer_below, norms, rows, next_state, near, positions, shift, reach, factors)
         state, next_state = next_state, state
         start += sizes[layer, 0] * sizes[layer, 1]
     return state

@@ -150,8 +150,8 @@ def pooled_pair_gradients(first, second, lines, first_norms, second_norms, layer
             positions[moved] += n
             _shifted_patch_products(first, second, shift, sizes[0, 1], lines, product_lines, products, h, w)
             overlap = Layers(overlaps, layers.filter_size, layers.padding, layers.scales, layers.nngp)
-            top = forward_layers_recorded(products, 0, buffers, unit, norms, overlap, near[moved], saved)
-            last_layer_adjoints(adjoint_buffers[0][: len(top)], weight, layers.nngp)
+            values = forward_layers_recorded(products, 0, buffers, unit, norms, overlap, near[moved], saved)
+            last_layer_adjoints(adjoint_buffers[0][: len(values)], weight, layers.nngp)
             adjoint = backward_layers(adjoint_buffers, unit, norms, overlap, saved)
             _scatter_gradients(adjoint, first, second, shift, sizes[0, 1], out, h, w)
     for moved in range(2):

@@ -185,9 +185,9 @@ def _activation_backward(adjoint, first_norms, second_norms, saved_activations):
             to_total = to_tangent * kappa
             # Σ = N κ₁(Λ/N) and κ₁' = κ₀: Σ̄ → Σ̄ κ₀; ρ = Λ/N: ρ̄ → ρ̄/N
             to_covariance = to_sigma * kappa + to_total + to_rho * inverse_norms
-            there = inverse_norms > 0  # a zero patch has neither value nor gradient
-            adjoints[v] = to_covariance if there else inverse_norms
-            adjoints[v + LANES] = to_total if there else inverse_norms
+            has_value = inverse_norms > 0  # a zero patch has neither value nor gradient
+            adjoints[v] = to_covariance if has_value else inverse_norms
+            adjoints[v + LANES] = to_total if has_value else inverse_norms
             # N² = Λ(x,x) s with s = Λ(z,z): ∂N/∂s = N/(2s), ∂Σ/∂N = κ₁ - ρκ₀ = sin θ/π, ∂ρ/∂s = -ρ/(2s); the third
             # slot of the norms is 1/(2s). The norm of x is a constant: gradients are taken at z.
             adjoints[v + 2 * LANES] += side[v + 2 * LANES] * (

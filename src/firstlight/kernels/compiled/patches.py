@@ -34,21 +34,21 @@ def layer_squares(squares, sizes, filters, scale, bias):
     size, padding = filters
     n = squares.shape[1]
     room = np.empty(np.max(sizes) * n)
-    below, start = squares[: sizes[0, 0] * sizes[0, 1]], sizes[0, 0] * sizes[0, 1]
-    below += bias
+    norms_below, start = squares[: sizes[0, 0] * sizes[0, 1]], sizes[0, 0] * sizes[0, 1]
+    norms_below += bias
     for layer in range(1, sizes.shape[0]):
         h, w = sizes[layer]
-        here = squares[start : start + h * w]
+        norms = squares[start : start + h * w]
         box_sums(
-            below.reshape(sizes[layer - 1, 0], sizes[layer - 1, 1] * n), here.reshape(h, w * n), size, padding, n,
-            room,
+            norms_below.reshape(sizes[layer - 1, 0], sizes[layer - 1, 1] * n), norms.reshape(h, w * n), size, padding,
+            n, room,
         )  # fmt: skip
         for p in range(h * w):
-            line = here[p]
+            line = norms[p]
             for v in range(n):
                 # κ₁(1) = 1: Σ(x,x) = Λ(x,x), and the norms of a layer follow from those below alone
                 line[v] = scale * line[v] + bias
-        below, start = here, start + h * w
+        norms_below, start = norms, start + h * w
 
 
 @compiled
@@ -63,13 +63,13 @@ def own_sums(squares, sizes, filters, scale, nngp, out):
     tangent = squares[:start].copy()
     for layer in range(1, sizes.shape[0]):
         h, w = sizes[layer]
-        above = np.empty((h * w, n))
+        boxes = np.empty((h * w, n))
         box_sums(
-            tangent.reshape(sizes[layer - 1, 0], sizes[layer - 1, 1] * n), above.reshape(h, w * n), size, padding, n,
+            tangent.reshape(sizes[layer - 1, 0], sizes[layer - 1, 1] * n), boxes.reshape(h, w * n), size, padding, n,
             room,
         )  # fmt: skip
         # ρ = 1: κ₀ = κ₁ = 1, so Σ = Λ and T = Λ + (σ_w²/q²) ΣδT
-        tangent = scale * above + squares[start : start + h * w]
+        tangent = scale * boxes + squares[start : start + h * w]
         start += h * w
     out[:] = 0
     last = squares[start - tangent.shape[0] : start]

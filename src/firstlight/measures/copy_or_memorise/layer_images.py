@@ -197,8 +197,8 @@ def upper_outputs(
     chain = weight_layers(model)
     if not 1 <= layers <= len(chain):
         raise InvalidInput(f"`layers` must lie in 1 .. {len(chain)}; got layers={layers}.")
-    top = nn.Sequential(*chain[-layers:])
-    first = next((m for m in top.modules() if isinstance(m, nn.Conv2d | nn.Linear)), None)
+    last_layers = nn.Sequential(*chain[-layers:])
+    first = next((m for m in last_layers.modules() if isinstance(m, nn.Conv2d | nn.Linear)), None)
     if not isinstance(first, nn.Conv2d):
         raise InvalidInput(
             "upper sub-networks are probed in convolutional networks; this one has none on top."
@@ -206,7 +206,7 @@ def upper_outputs(
     # the upper layers expect many channels: each gets the image, as the paper feeds it
     channel = torch.arange(first.in_channels) % images.shape[1]
     with evaluating(model):
-        output: Tensor = top(images[:, channel.to(images.device)].to(device_of(model)))
+        output: Tensor = last_layers(images[:, channel.to(images.device)].to(device_of(model)))
     return output
 
 

@@ -155,8 +155,8 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     heights = [cosine(power) for power in grid]
     if max(heights) - min(heights) < _FLAT:
         return math.nan, max(heights), cosine(1.0)
-    top = max(range(len(grid)), key=heights.__getitem__)
-    bounds = (grid[max(top - 1, 0)], grid[min(top + 1, len(grid) - 1)])
+    peak = max(range(len(grid)), key=heights.__getitem__)
+    bounds = (grid[max(peak - 1, 0)], grid[min(peak + 1, len(grid) - 1)])
     # the cosine may have several maxima, the interval around the best point of the grid has one
     from scipy.optimize import minimize_scalar  # when it is measured: a second
 

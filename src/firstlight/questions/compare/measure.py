@@ -31,10 +31,9 @@ from firstlight.questions.inspect.accuracy import Outcome, outcome
 from firstlight.questions.inspect.measure import (
     chosen_images,
     precision_words,
-    profile_or_none,
     regime_or_reason,
 )
-from firstlight.questions.inspect.without_gradients import faults_of
+from firstlight.questions.inspect.without_gradients import faults_of, profile_or_none
 from firstlight.questions.regime.measure import RegimeResult
 
 NOTHING = torch.zeros(0, dtype=torch.float64)  # the null of a number that could not be measured

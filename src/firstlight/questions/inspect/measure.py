@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.layers import AppliedLayer
 from firstlight._internal.autograd.model_outputs import OutputName
 from firstlight._internal.autograd.model_state import without_autocast
 from firstlight._internal.devices import follows_device
@@ -27,12 +26,11 @@ from firstlight.measures.feature_ansatz.layer_maps import (
     top_eigenvectors,
 )
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
-from firstlight.measures.first_layer.energy_profile import Profile, profile
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network
 from firstlight.questions.inspect.accuracy import N_LARGE, N_SMALL, outcome
 from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
-from firstlight.questions.inspect.result import Inspection, LayerSummary
+from firstlight.questions.inspect.result import Inspection
 from firstlight.questions.inspect.without_gradients import (
     N_FIRST_LARGE,
     AppliedLayers,
@@ -40,6 +38,8 @@ from firstlight.questions.inspect.without_gradients import (
     changes_of,
     demand_memory,
     faults_of,
+    layer_summary,
+    profile_or_none,
     seconds_of_correlations,
     seconds_of_gradients,
 )
@@ -332,17 +332,6 @@ def precision_words(halves: set[str]) -> str:
     return f"its forward pass switches to {' and '.join(sorted(halves))} by autocast; all was measured in float32"
 
 
-def layer_summary(layer: AppliedLayer, calls: Mapping[str, int]) -> LayerSummary:
-    """What a layer is; `calls` says how often an image meets each."""
-    return LayerSummary(
-        name=layer.name,
-        kind=layer.kind,
-        shape=(len(layer.weight), *layer.shape),
-        n_weights=layer.weight.numel(),
-        n_calls=calls.get(layer.name, 1),
-    )
-
-
 def regime_or_reason(
     model: nn.Module,
     initial: nn.Module | None,
@@ -369,14 +358,6 @@ def regime_or_reason(
         ), ""  # fmt: skip
     except InvalidInput as error:  # no forward-mode derivative, frozen weights, images that meet
         return None, str(error)
-
-
-def profile_or_none(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
-    """Energy profile of the first convolution, where there is one."""
-    try:
-        return profile(model, x, seed=seed)
-    except InvalidInput:  # no layer over patches comes first
-        return None
 
 
 def _is_picture(layer: LayerGradients) -> bool:

@@ -1,7 +1,9 @@
 """What later papers add to a first look at a network, in one cheap call."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from torch import Tensor, nn
 
@@ -10,13 +12,15 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz.ansatz import Ansatz, centred_ansatz
+from firstlight.measures.feature_ansatz.ansatz import N_NULLS, Ansatz, centred_ansatz
 from firstlight.measures.feature_ansatz.ansatz_exponent import AnsatzExponent, ansatz_exponent
 from firstlight.measures.feature_ansatz.patch_gradients import PatchGradients, patch_gradients
 from firstlight.measures.layers.activations import OUTPUTS, activations
 from firstlight.measures.layers.class_variation import ClassVariation, class_variation
 from firstlight.measures.linearized.richness import Richness, richness
 from firstlight.models.kinds import as_network
+
+Measured = TypeVar("Measured")
 
 N_IMAGES = 64
 NO_INITIAL = "it needs the weights before training, as `initial` (--initial)"
@@ -127,62 +131,55 @@ def feature_report(
         images = images.sample(min(n_images, len(images)), seed=seed)
     else:
         images = images[:n_images]
-    x = images.x if isinstance(images, ImageData) else images
-    missing: dict[str, str] = {}
     if gradients is None:
+        x = images.x if isinstance(images, ImageData) else images
         gradients = patch_gradients(model, x, seed=seed, show=show)
+    return report_of(model, images, initial, gradients, seed=seed, show=show)
+
+
+def report_of(
+    model: nn.Module,
+    images: ImageData | Tensor,
+    initial: nn.Module | None,
+    gradients: PatchGradients,
+    *,
+    seed: int,
+    draws: int = N_NULLS,
+    show: bool | None = None,
+) -> FeatureReport:
+    """The report on these very images; `draws` are those of the nulls of the exponents."""
+    x = images.x if isinstance(images, ImageData) else images
     seen = activations(model, x, seed=seed)
+    layers = [name for name in seen if name != OUTPUTS]
+    missing: dict[str, str] = {}
+
+    def measured(name: str, measure: Callable[[], Measured]) -> Measured | None:
+        try:
+            return measure()
+        except InvalidInput as error:  # too few images, one class, outputs that do not vary
+            missing[name] = str(error)
+            return None
+
+    def centred() -> Ansatz:
+        if initial is None:
+            raise InvalidInput(NO_INITIAL)
+        return centred_ansatz(model, x, initial=initial, n_images=len(x), seed=seed, show=show)
+
+    def variation() -> ClassVariation:
+        if not isinstance(images, ImageData):
+            raise InvalidInput(NO_LABELS)
+        return class_variation(seen, images.y, seed=seed)
+
+    def used() -> Richness:
+        if not layers:
+            raise InvalidInput(NO_LAYERS)
+        return richness(seen[layers[-1]], seen[OUTPUTS], seed=seed)
+
     return FeatureReport(
-        centred=centred_or_reason(model, x, initial, missing, seed, show),
-        exponents=ansatz_exponent(gradients, seed=seed),
-        variation=variation_or_reason(seen, images, missing, seed),
-        richness=richness_or_reason(seen, missing, seed),
+        centred=measured("centred", centred),
+        exponents=ansatz_exponent(gradients, draws=draws, seed=seed),
+        variation=measured("variation", variation),
+        richness=measured("richness", used),
         missing=missing,
         n_images=len(x),
     )
-
-
-def centred_or_reason(
-    model: nn.Module,
-    x: Tensor,
-    initial: nn.Module | None,
-    missing: dict[str, str],
-    seed: int,
-    show: bool | None,
-) -> Ansatz | None:
-    """Ansatz of what training changed, or an entry of `missing` that says why there is none."""
-    if initial is None:
-        missing["centred"] = NO_INITIAL
-        return None
-    try:
-        return centred_ansatz(model, x, initial=initial, n_images=len(x), seed=seed, show=show)
-    except InvalidInput as error:
-        missing["centred"] = str(error)
-        return None
-
-
-def variation_or_reason(
-    seen: dict[str, Tensor], images: ImageData | Tensor, missing: dict[str, str], seed: int
-) -> ClassVariation | None:
-    """Class variation by depth, or an entry of `missing`."""
-    if not isinstance(images, ImageData):
-        missing["variation"] = NO_LABELS
-        return None
-    try:
-        return class_variation(seen, images.y, seed=seed)
-    except InvalidInput as error:  # one class, or every image its own
-        missing["variation"] = str(error)
-        return None
-
-
-def richness_or_reason(seen: dict[str, Tensor], missing: dict[str, str], seed: int) -> Richness | None:
-    """Richness of the last features, or an entry of `missing`."""
-    layers = [name for name in seen if name != OUTPUTS]
-    if not layers:
-        missing["richness"] = NO_LAYERS
-        return None
-    try:
-        return richness(seen[layers[-1]], seen[OUTPUTS], seed=seed)
-    except InvalidInput as error:  # too few images, or outputs that do not vary
-        missing["richness"] = str(error)
-        return None

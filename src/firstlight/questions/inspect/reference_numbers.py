@@ -8,23 +8,20 @@ from torch import nn
 
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz import TRAINED, Ansatz, ansatz_from
-from firstlight.measures.feature_ansatz.ansatz_exponent import AnsatzExponent, ansatz_exponent
 from firstlight.measures.feature_ansatz.filter_activity import FilterFaults
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.measures.first_layer.energy_profile import Profile
-from firstlight.measures.layers.activations import activations
-from firstlight.measures.layers.class_variation import ClassVariation
-from firstlight.measures.linearized.richness import Richness
 from firstlight.measures.linearized.weight_change import LayerChange
 from firstlight.networks.reference import CONVOLUTION, WHOLE, LayerNumbers, Measured
-from firstlight.questions.inspect.measure import layer_summary, profile_or_none
-from firstlight.questions.inspect.newer_papers import (
-    centred_or_reason,
-    richness_or_reason,
-    variation_or_reason,
-)
+from firstlight.questions.inspect.newer_papers import FeatureReport, report_of
 from firstlight.questions.inspect.result import Inspection, LayerSummary
-from firstlight.questions.inspect.without_gradients import applied_layers, changes_of, faults_of
+from firstlight.questions.inspect.without_gradients import (
+    applied_layers,
+    changes_of,
+    faults_of,
+    layer_summary,
+    profile_or_none,
+)
 
 N_IMAGES = 64  # behind gradients and features
 N_ACTIVITY = 1000  # behind dead filters, as in an inspection
@@ -50,16 +47,12 @@ NUMBERS = {
 
 def numbers_of(inspection: Inspection) -> Measured:
     """Numbers of an inspected network, as the reference has them."""
-    later = inspection.features
     return Measured(
         name=inspection.name, family="", group="", accuracy=inspection.accuracy,
         side=max(inspection.image_shape[1:], default=0),
         layers=_layers(
-            inspection.layers, ansatz=inspection.ansatz, centred=later.centred if later else None,
-            exponents=later.exponents if later else (),
-            changes=inspection.changes if inspection.has_own_initial else (),
-            faults=inspection.faults, profile=inspection.profile, variation=later.variation if later else None,
-            richness=later.richness if later else None,
+            inspection.layers, ansatz=inspection.ansatz, faults=inspection.faults, profile=inspection.profile,
+            changes=inspection.changes if inspection.has_own_initial else (), later=inspection.features,
         ),
     )  # fmt: skip
 
@@ -94,8 +87,6 @@ def measured_numbers(
     gradients = patch_gradients(model, few.x, n_images=len(few), seed=seed, show=False)
     applied = applied_layers(model, few.x[:1])
     before = {} if initial is None else applied_layers(initial, few.x[:1]).layers
-    missing: dict[str, str] = {}  # a network that died has no features to speak of
-    seen = activations(model, few.x, seed=seed)
     with torch.no_grad():
         accuracy = float((model(many.x).argmax(1) == many.y).double().mean())
     return Measured(
@@ -103,12 +94,9 @@ def measured_numbers(
         layers=_layers(
             [layer_summary(layer, applied.calls) for layer in applied.layers.values()],
             ansatz=ansatz_from(gradients, seed=seed),
-            centred=centred_or_reason(model, few.x, initial, missing, seed, False),
-            exponents=ansatz_exponent(gradients, draws=1, seed=seed),
             changes=changes_of(applied.layers, before),
             faults=faults_of(model, gradients.layers, many.x, seed), profile=profile_or_none(model, many.x, seed),
-            variation=variation_or_reason(seen, few, missing, seed),
-            richness=richness_or_reason(seen, missing, seed),
+            later=report_of(model, few, initial, gradients, seed=seed, draws=1, show=False),
         ),
     )  # fmt: skip
 
@@ -117,22 +105,20 @@ def _layers(
     summaries: Sequence[LayerSummary],
     *,
     ansatz: Ansatz,
-    centred: Ansatz | None,
-    exponents: Sequence[AnsatzExponent],
     changes: Sequence[LayerChange],
     faults: Sequence[FilterFaults],
     profile: Profile | None,
-    variation: ClassVariation | None,
-    richness: Richness | None,
+    later: FeatureReport | None,
 ) -> tuple[LayerNumbers, ...]:
     """What was measured, layer by layer, then what belongs to no single layer."""
     outputs = {row.layer for row in ansatz.rows if row.is_output}
     found: dict[str, dict[str, float]] = {layer.name: {} for layer in summaries}
     for row in ansatz.pair(TRAINED, hidden=True):
         found[row.layer] |= {"ansatz": row.pearson, "ansatz excess": row.excess}
+    centred, variation = (later.centred, later.variation) if later else (None, None)
     for row in centred.pair(centred.rows[0].pair, hidden=True) if centred and centred.rows else ():
         found[row.layer]["centred ansatz"] = row.pearson
-    for one in exponents:
+    for one in later.exponents if later else ():
         if not one.is_output:
             found[one.layer]["exponent"] = one.exponent
     for change in changes:
@@ -157,8 +143,8 @@ def _layers(
         LayerNumbers(name=name, kind=kinds[name][0], depth=kinds[name][1], numbers=_finite(numbers))
         for name, numbers in found.items()
     ]
-    if richness is not None:
-        whole = {"richness": richness.excess}
+    if later is not None and later.richness is not None:
+        whole = {"richness": later.richness.excess}
         layers.append(LayerNumbers(name=WHOLE, kind=WHOLE, depth=1.0, numbers=_finite(whole)))
     return tuple(layers)
 

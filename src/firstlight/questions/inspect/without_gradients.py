@@ -28,8 +28,10 @@ from firstlight.measures.feature_ansatz.filter_activity import (
     filter_faults,
 )
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, discovered
+from firstlight.measures.first_layer.energy_profile import Profile, profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.kinds import unwrapped
+from firstlight.questions.inspect.result import LayerSummary
 
 N_FIRST_LARGE = 64  # images larger than 128 x 128 on which dead filters are looked for before the first page
 FLOPS = 1e10  # of decompositions in double precision, in a second of one core
@@ -174,3 +176,22 @@ def seconds_of_correlations(applied: AppliedLayers) -> float:
     frames = sum(4 * N_NULLS * g * k * r**2 for g, r, k in work)
     each = sum((10 + 4 * N_NULLS) * layer.groups * _rank(layer) ** 3 for layer in applied.layers.values())
     return (frames + each) / FLOPS
+
+
+def layer_summary(layer: AppliedLayer, calls: Mapping[str, int]) -> LayerSummary:
+    """What a layer is; `calls` says how often an image meets each."""
+    return LayerSummary(
+        name=layer.name,
+        kind=layer.kind,
+        shape=(len(layer.weight), *layer.shape),
+        n_weights=layer.weight.numel(),
+        n_calls=calls.get(layer.name, 1),
+    )
+
+
+def profile_or_none(model: nn.Module, x: Tensor, seed: int) -> Profile | None:
+    """Energy profile of the first convolution, where there is one."""
+    try:
+        return profile(model, x, seed=seed)
+    except InvalidInput:  # no layer over patches comes first
+        return None
