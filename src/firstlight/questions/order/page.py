@@ -98,7 +98,7 @@ def _agreement(tour: OrderTour) -> Section:
         )
         chosen = "" if constancy.fastest is None else "which a third ensemble chose"
         measured = (
-            f"Correlation {constancy.value.value:.2f}, 95 % range {constancy.value.low:.2f} to "
+            f"Correlation {constancy.value.value:.2f}, 95% range {constancy.value.low:.2f} to "
             f"{constancy.value.high:.2f} over images{fast}{chosen}."
         )
     epochs = report.accuracy.shape[1]

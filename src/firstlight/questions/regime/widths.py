@@ -187,7 +187,7 @@ def _seconds(
     with torch.no_grad():
         network(some[:1])  # the first pass also allocates
         image = min(_timed(lambda: network(some)) for _ in range(3)) / len(some)
-    training = 3 * image * recipe.batch_size * recipe.total_steps(len(data))
+    training = 3 * image * (recipe.batch_size or len(data)) * recipe.total_steps(len(data))
     # a backward pass for every output of every image, in double precision, and the decomposition of their Gram matrix
     rows = len(data) * data.n_classes
     passes, solving = 6 * image * rows, SOLVE * rows**3
