@@ -74,10 +74,10 @@ def _head(check: LabelCheck) -> str:
         return labels_sentences(check)[0]
     text = f"{_count(check)} most suspicious first"
     if check.planted is None:
-        return f"{text}; some are merely hard."
+        return f"{text}; some are right and just hard."
     return (
-        f"{text}; some are merely hard. Of labels that we changed ourselves, {check.planted.found.percent()} are among "
-        f"the first {check.planted.chance:.0%}."
+        f"{text}; some are right and just hard. Of labels that we changed ourselves, {check.planted.found.percent()} "
+        f"are among the first {check.planted.chance:.0%}."
     )
 
 
@@ -127,7 +127,7 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
     if planted is None:
         worth = "How many errors are found is not known: that needs labels changed before training."
         return (
-            f"{_count(check)} most suspicious first. Look at them: some are merely hard.",
+            f"{_count(check)} most suspicious first. Look at them: some are right and just hard.",
             known,
             worth,
             *_left_out(check),
@@ -135,7 +135,7 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
     found = planted.found
     most = planted.most_wrong
     return (
-        f"{_count(check)} most suspicious first. Look at them: some are merely hard.",
+        f"{_count(check)} most suspicious first. Look at them: some are right and just hard.",
         f"Of {planted.n} labels that we changed ourselves at random, {found.value:.0%} are among the most suspicious "
         f"{planted.chance:.0%} (95% range {found.low:.0%} to {found.high:.0%}); a random order would find "
         f"{planted.chance:.0%}. Confusions of similar classes are harder to find than random errors.",
