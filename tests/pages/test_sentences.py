@@ -278,14 +278,18 @@ def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
     numbers = ", ".join(map(str, fault.dead))
     verb = "is" if len(fault.dead) == 1 else "are"
     assert opening.startswith(f"{len(fault.dead)} of 16 filters of layer 0 {verb} dead: {numbers}.")
-    assert "no activation in 8 images (so on less than 38 % of images, 95 %). Too few for advice" in opening
+    assert (
+        "no activation in 8 images (so on less than 38% of images, 95% sure). Too few for advice" in opening
+    )
     assert "Prune" not in opening
     enough = tuple(dataclasses.replace(f, n_images=1000) for f in inspection.faults)
     page = inspection_page(dataclasses.replace(inspection, faults=enough))
     said = next(
         section for section in page.sections if section.title == "Are there dead or repeated filters?"
     )
-    assert "no activation in 1,000 images (so on less than 0.3 % of images, 95 %). Prune them" in said.answer
+    assert (
+        "no activation in 1,000 images (so on less than 0.3% of images, 95% sure). Prune them" in said.answer
+    )
     assert "are dead" in page.highlights[0].title
     assert "Prune them" in page.highlights[0].words
     assert "dead" not in " ".join(page.lead)

@@ -168,5 +168,5 @@ def order(*, data: str = "cifar10", output: Path = Path("learning-order.csv.gz")
             for j, b in enumerate(kinds)
             if i < j
         ]
-        print_table("Rank correlation", ("architecture", "and", "measured", "chance (95 %)"), rows)
+        print_table("Rank correlation", ("architecture", "and", "measured", "chance (95%)"), rows)
     print(f"Wrote {output}.")

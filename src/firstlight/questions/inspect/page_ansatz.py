@@ -108,8 +108,8 @@ def ansatz_advice(ansatz: Ansatz) -> str:
         None: "",
         "mixed": "Judge it layer by layer: in some the filters follow the gradients, in others they avoid them.",
         "follow": "Its filters may be read as the features that it uses.",
-        "partly": f"They follow the gradients, but only {share:.0%} of the way from the control to a perfect "
-        "correlation: do not read them as the features.",
+        "partly": f"Their correlation goes only {share:.0%} of the way from the control to 1: do not read them as the "
+        "features.",
         "not": "Do not read its filters as the features that it uses: random ones would correlate as much.",
     }[ansatz_verdict(ansatz)]
 

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from firstlight._internal.errors import InvalidInput
-from firstlight._internal.progress import planned
+from firstlight._internal.progress import Plan, planned
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, as_images
 from firstlight.data.images import ImageData
@@ -23,6 +23,7 @@ N_FIT = 300  # images: the solve takes the cube of images times classes
 N_TEST = 1000
 RECIPE = Recipe(lr=0.05, batch_size=32, steps=2000)  # however few the images: enough to fit them
 FITTED = 0.9  # of its own images; a network that fits fewer has not been trained to its end
+LINEAR, TRAINING = "linearisation at width {:g}", "training at width {:g}"
 SOLVE = 1.4e-10  # seconds that a decomposition takes for each of rows cubed: half a minute for 6,000
 NORMAL = 1.96  # 97.5 % point: a paired difference over hundreds of images is nearly normal
 
@@ -162,8 +163,7 @@ def linear_catch_up(
         plan.expect(_seconds(build(widths[0], seed), widths, chosen, recipe))
         rows = []
         for width in widths:
-            plan.begin(f"width {width:g}")
-            rows.append(_measured(build, width, chosen, held, recipe, seed))
+            rows.append(_measured(plan, build, width, chosen, held, recipe, seed))
     chance = float(held.counts.max()) / len(held)
     return WidthScan(rows=tuple(rows), n_fit=len(chosen), n_test=len(held), chance=chance)
 
@@ -182,7 +182,7 @@ def _images(data: ImageData, test: ImageData | None, n_fit: int, seed: int) -> t
 def _seconds(
     network: nn.Module, widths: Sequence[float], data: ImageData, recipe: Recipe
 ) -> dict[str, float]:
-    """Seconds that each width should take, from a pass of the narrowest: products grow with the square of the width."""
+    """Seconds that the steps of each width should take, from a pass of the narrowest; products grow with its square."""
     some = data.x[: min(len(data), 32)].to(next(network.parameters()))
     with torch.no_grad():
         network(some[:1])  # the first pass also allocates
@@ -191,7 +191,12 @@ def _seconds(
     # a backward pass for every output of every image, in double precision, and the decomposition of their Gram matrix
     rows = len(data) * data.n_classes
     passes, solving = 6 * image * rows, SOLVE * rows**3
-    return {f"width {w:g}": solving + (training + passes) * (w / widths[0]) ** 2 for w in widths}
+    steps: dict[str, float] = {}
+    for width in widths:  # two steps, as each has a bar of its own that tells how far it is
+        times = (width / widths[0]) ** 2
+        steps[LINEAR.format(width)] = solving + passes * times
+        steps[TRAINING.format(width)] = training * times
+    return steps
 
 
 def _timed(act: Callable[[], object]) -> float:
@@ -201,6 +206,7 @@ def _timed(act: Callable[[], object]) -> float:
 
 
 def _measured(
+    plan: Plan,
     build: Callable[[float, int], nn.Module],
     width: float,
     data: ImageData,
@@ -211,7 +217,9 @@ def _measured(
     begun = time.perf_counter()
     network = build(width, seed)
     targets = torch.nn.functional.one_hot(data.y, data.n_classes).double()
+    plan.begin(LINEAR.format(width))
     line = solve_linearized(network, data.x, targets, show=False).solution()
+    plan.begin(TRAINING.format(width))
     train_on(network, data, recipe, show=False)
     right, linear = (_right(model, held) for model in (network, line))
     paired = (right - linear).double()  # the same images: what both get wrong drops out
