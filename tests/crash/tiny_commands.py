@@ -135,8 +135,8 @@ _TRAIN = (
     "firstlight train --data pets.npz --epochs 1 --batch-size 20 --output w.safetensors --output-initial i.st"
 )
 _RFM = (
-    "firstlight rfm --data pets.npz --n 30 --depth 1 --rounds 1 --no-network --output-machine machine "
-    "--output page.html"
+    "firstlight rfm --data pets.npz --n 30 --depth 1 --rounds 1 --no-network"
+    " --output-machine machine --output page.html"
 )
 _INSPECT = "firstlight inspect w.safetensors --arch small --data pets.npz --n 8 --fast --output page.html"
 _APPLY = "firstlight labels pets --apply decisions.csv --output right"
