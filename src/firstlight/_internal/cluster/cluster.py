@@ -29,7 +29,7 @@ from firstlight._internal.cluster.cluster_worker import (
 from firstlight._internal.cluster.packed_arrays import Packed, pack
 from firstlight._internal.errors import ClusterProblem, InvalidInput
 from firstlight._internal.processes import postponed_interrupts
-from firstlight._internal.untrusted_files import read_json
+from firstlight._internal.untrusted_files import read_json, reason_of
 
 CONNECT_SECONDS = 10.0  # for a scheduler to be reached
 SILENT_SECONDS = 120.0  # without an answer of a scheduler that was reached: a busy one may take long
@@ -66,7 +66,7 @@ def connected(address: str) -> Iterator["Cluster"]:
             client = distributed.Client(target, timeout=seconds, set_as_default=False)
         except (OSError, ValueError) as error:
             raise InvalidInput(
-                f"`cluster` must name a running Dask scheduler; none answers at {address!r} ({_words(error)})."
+                f"`cluster` must name a running Dask scheduler; none answers at {address!r} ({reason_of(error)})."
             ) from error
         stack.callback(_unless_gone, client.close, timeout=2)
         try:
@@ -195,7 +195,9 @@ class Cluster:
                 notes["did not answer; Dask gives its tasks to others if it stays silent"] += 1
                 continue
             if isinstance(theirs, BaseException):
-                raise InvalidInput(f"Every worker must have firstlight; {worker} answers {_words(theirs)}.")
+                raise InvalidInput(
+                    f"Every worker must have firstlight; {worker} answers {reason_of(theirs)}."
+                )
             if other := difference(theirs, ours):
                 raise InvalidInput(
                     f"Every worker must compute as this machine does; {worker} has {other}. "
@@ -216,9 +218,7 @@ class Cluster:
             return ()
         self._checked, workers = time.monotonic(), None
         while workers is None:
-            while (
-                self.client.status == "connecting"
-            ):  # Dask tries again for as long as it may take to connect
+            while self.client.status == "connecting":  # Dask tries again for as long as it may take
                 time.sleep(0.1)
             try:
                 if self.client.status != "running":
@@ -359,7 +359,9 @@ def _demand_certificates(distributed: Any) -> None:
     try:
         context = distributed.Security().get_connection_args("client")["ssl_context"]
     except (OSError, ValueError) as error:
-        raise InvalidInput(f"`cluster` must have certificates that can be read ({_words(error)}).") from error
+        raise InvalidInput(
+            f"`cluster` must have certificates that can be read ({reason_of(error)})."
+        ) from error
     if context is None:
         raise InvalidInput(
             "`cluster` at a tls:// address needs certificates: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
@@ -386,9 +388,3 @@ def _unless_gone(act: Callable[..., Any], *arguments: Any, **options: Any) -> No
     """Do what cleans up; the scheduler may be gone."""
     with suppress(Exception):
         act(*arguments, **options)
-
-
-def _words(error: BaseException) -> str:
-    """The kind and the first line of an error."""
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -84,10 +84,8 @@ class Finished:
 # seeds and thread counts belong to the process: threads of one worker take turns
 _one_task = threading.Lock()
 _current: Finished | None = None  # the task in this process
-_last_call: "tuple[Packed | None, Call | None]" = (
-    None,
-    None,
-)  # most often the next task needs its arrays too
+# most often the next task needs the arrays of the last one too
+_last_call: "tuple[Packed | None, Call | None]" = (None, None)
 
 
 def work(
@@ -172,9 +170,8 @@ def leave_to_client(id: str) -> None:
 def hand_over(folder: Path) -> None:
     """Send a finished run folder home with the outcome of the present task; do nothing outside a cluster."""
     if _current is not None and folder.parent == runs_folder() and folder.name not in _current.stored:
-        _current.runs[folder.name] = {
-            file.name: file.read_bytes() for file in sorted(folder.iterdir()) if is_regular(file)
-        }
+        files = [file for file in sorted(folder.iterdir()) if is_regular(file)]
+        _current.runs[folder.name] = {file.name: file.read_bytes() for file in files}
 
 
 def keep_run_folders(runs: Mapping[str, Mapping[str, bytes]]) -> None:
@@ -189,9 +186,8 @@ def keep_run_folders(runs: Mapping[str, Mapping[str, bytes]]) -> None:
 @cache
 def facts() -> dict[str, str]:
     """What decides the numbers that this process computes."""
-    here = {
-        name: str(value) for name, value in environment().items() if name not in ("cores", "system", "device")
-    }
+    ours = ("cores", "system", "device")
+    here = {name: str(value) for name, value in environment().items() if name not in ours}
     here["python"] = ".".join(here["python"].split(".")[:2])  # pickled functions need the same minor version
     root, source = Path(__file__).parents[2], hashlib.sha256()
     for file in sorted(root.rglob("*.py"), key=lambda path: path.relative_to(root).as_posix()):
