@@ -54,6 +54,7 @@ def test_files_are_written_where_output_says():
         (["ntk", *BANK], {"alignment", "null_mean", "null_sd", "effective_rank"}),
         (["data", "info", "photos"], {"images"}),
         (["networks", "list"], {"training", "test"}),
+        (["networks", "ranges"], {"lowest", "highest", "networks"}),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )

@@ -1,6 +1,5 @@
 """`firstlight networks ranges` and `add`: what is normal, and networks of one's own that say so."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,10 +24,9 @@ def ranges(*, bank: Switch = False, form: OutputFormat = TEXT) -> None:
     from firstlight.cli.output import print_records, print_table
     from firstlight.networks.reference import own_file, reference
 
-    if bank:
-        added = _add_bank()
-        said = f"Added to {own_file()} from the bank: {added}." if added else "Nothing new in the bank."
-        print(said, file=sys.stderr)
+    added = _add_bank() if bank else 0
+    if bank and form.is_text:
+        print(f"Added to {own_file()} from the bank: {added}." if added else "Nothing new in the bank.")
     known = reference()
     records = [
         {"layer": place, "number": number, "lowest": one.low, "highest": one.high, "networks": one.n}
@@ -38,14 +36,10 @@ def ranges(*, bank: Switch = False, form: OutputFormat = TEXT) -> None:
         print_records(records, form)
         return
     rows = [
-        (place, number, f"{one.low:.3g}", f"{one.high:.3g}", str(one.n))
-        for (place, number), one in sorted(known.ranges.items())
+        tuple(f"{value:.3g}" if isinstance(value, float) else str(value) for value in record.values())
+        for record in records
     ]
-    print_table(
-        f"Ranges over {len(known.healthy)} healthy networks",
-        ("layer", "number", "lowest", "highest", "networks"),
-        rows,
-    )
+    print_table(f"Ranges over {len(known.healthy)} healthy networks", tuple(records[0]), rows)
 
 
 def add(
@@ -60,6 +54,7 @@ def add(
     mean: Numbers = None,
     std: Numbers = None,
     folder: FolderOptions = AS_THEY_ARE,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Add a healthy network of yours to the ranges, so that later ones are compared with it too.
 
@@ -85,6 +80,7 @@ def add(
     from functools import partial
 
     from firstlight.cli.options import named_values
+    from firstlight.cli.output import print_records
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
     from firstlight.networks.reference import HEALTHY, own_file
@@ -103,6 +99,9 @@ def add(
         group=HEALTHY,
     )
     n = _write_own([network])
+    if not form.is_text:
+        print_records([{"network": checkpoint, "accuracy": network.accuracy, "networks": n}], form)
+        return
     print(f"{checkpoint} classifies {network.accuracy:.1%} of the images correctly.")
     print(f"Networks of yours in {own_file()}: {n}.")
 
