@@ -53,7 +53,14 @@ def times(name: str) -> dict[str, float]:
         expect(plan, steps)
         forecasts.append(plan.left)
 
-    Plan.expect = noted  # type: ignore[method-assign,assignment]
+    began: dict[str, float] = {}
+    begin = Plan.begin
+
+    def dated(plan: Plan, step: str) -> None:
+        began[step] = time.process_time()
+        begin(plan, step)
+
+    Plan.expect, Plan.begin = noted, dated  # type: ignore[method-assign,assignment]
     begun, cpu = time.perf_counter(), time.process_time()
     page = f"{mkdtemp()}/page.html"
     first: dict[str, float] = {}
@@ -64,7 +71,9 @@ def times(name: str) -> dict[str, float]:
 
     write_page(inspection_page(inspect(model, labelled, listen=first_page, show=False)), page)
     last = {"last_cpu": time.process_time() - cpu, "last_clock": time.perf_counter() - begun}
-    return {**first, **last, "forecast": forecasts[0], "images": float(len(labelled))}
+    ends = [*list(began.values())[1:], time.process_time()]
+    steps = {f"step {step}": end - start for (step, start), end in zip(began.items(), ends, strict=True)}
+    return {**first, **last, **steps, "forecast": forecasts[0], "images": float(len(labelled))}
 
 
 def main() -> None:
@@ -88,6 +97,8 @@ def main() -> None:
             f"{found[f'{what}_cpu']:.0f} CPU s, {found[f'{what}_clock']:.0f} s" for what in ("first", "last")
         )
         print(f"{name:34}{first:>22}{last:>22}{found['forecast']:>10.0f} s", flush=True)
+        steps = {key.removeprefix("step "): value for key, value in found.items() if key.startswith("step ")}
+        print("    CPU s: " + ", ".join(f"{step} {value:.0f}" for step, value in steps.items()), flush=True)
 
 
 if __name__ == "__main__":

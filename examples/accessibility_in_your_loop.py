@@ -13,7 +13,6 @@ from torch import nn
 
 from firstlight import data, learning_order
 from firstlight.measures.learning_order import AccessibilityRecorder, penultimate_features
-from firstlight.pages.figures import picture_grid
 from firstlight.questions.order.measure import label_suspicion
 
 photos = data.load("photos", split="train", n=600, seed=0)
@@ -62,7 +61,7 @@ print(f"look at the labels of: {suspicion.argsort(descending=True)[:8].tolist()}
 # %%
 # The images themselves, those learned last.
 
-picture_grid(report.latest.images, signed=False, title="Learned last", alt="Crops of photographs", zoom=3)
+report.figure("latest")
 
 # %%
 # With outputs of the training steps instead of a forward pass, the recorder costs next to nothing:

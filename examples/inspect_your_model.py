@@ -15,11 +15,8 @@ installation; replace the two marked lines by your own model and images.
 import tempfile
 from pathlib import Path
 
-import torch
-
 import firstlight
 from firstlight.models import ModelSpec
-from firstlight.pages.figures import Dots, dots
 from firstlight.questions.inspect.page import inspection_page
 from firstlight.training import Recipe, train_once
 
@@ -53,18 +50,7 @@ for row in inspection.ansatz.rows:
 # %%
 # The same as a figure: points are the layers, grey bars what rotated gradients give.
 
-rows = inspection.ansatz.pair("trained filters, trained gradients", hidden=True)
-dots(
-    [row.layer for row in rows],
-    [
-        Dots.of("rotated gradients", [row.null_pearson for row in rows], role="null"),
-        Dots.of("trained", [torch.tensor([row.pearson]) for row in rows]),
-    ],
-    title="Do filters follow gradients?",
-    alt="Correlation of filters and gradients by layer, with what rotated gradients give",
-    y="correlation",
-    height=300,
-)
+inspection.ansatz.figure("correlation")
 
 # %%
 # One layer in detail

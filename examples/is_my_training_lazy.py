@@ -14,7 +14,6 @@ Keep a copy of your network before you train it, and compare.
 import copy
 
 import firstlight
-from firstlight.questions.regime.page import regime_figure
 from firstlight.training import Recipe, train_on
 
 train, test = (firstlight.load("photos", split=split, n=100) for split in ("train", "test"))
@@ -34,4 +33,4 @@ for width, rate in ((1, 0.05), (4, 0.002)):
 # ----------------------------
 # The score and its two parts; grey bars are eight random steps of the same length.
 
-regime_figure(regime)
+regime.figure()

@@ -17,6 +17,7 @@ import torch
 from torch.nn import functional as F
 
 import firstlight
+from firstlight.pages.figures import picture_grid
 
 N_TRAIN, N_TEST, N_CHOSEN, N_DRAWS = 500, 24, 5, 9
 bank = firstlight.load_network("small-cifar10-0")
@@ -89,3 +90,21 @@ for name, count in most.items():
         f"{name}: falls more than in all {N_DRAWS} random draws for {count} of {N_TEST} predictions; "
         f"{N_TEST / (N_DRAWS + 1):.1f} by chance"
     )
+
+# %%
+# The first predictions, each with what the kernel chose
+# ------------------------------------------------------
+# A row begins with the image whose prediction is explained.
+
+rows = []
+for image, label, scores in zip(test.x[:4], predicted[:4].tolist(), cosines, strict=False):
+    members = (train.y == label).nonzero().flatten()
+    rows += [image[None], train.x[members[scores[members].topk(N_CHOSEN).indices]]]
+shown = torch.cat(rows)
+picture_grid(
+    (shown - shown.min()) / (shown.max() - shown.min()),
+    signed=False,
+    columns=1 + N_CHOSEN,
+    title="Which training images made this prediction?",
+    alt="Four rows: a test image and the five training images that the tangent kernel chose",
+)

@@ -50,6 +50,7 @@ class Claim:
     reported: Any
     cost_paper_scale: str
     rule: Rule | None = None
+    beside: tuple[str, ...] = ()
     no_null: str = ""
     note: str = ""
     change: str = ""
@@ -80,7 +81,8 @@ def _claim(entry: Mapping[str | None, Any]) -> Claim:
         "null" if key is None else key: value for key, value in entry.items()
     }  # YAML reads `null` as no value
     parts = {name: row.pop(name) for name in ("effect", "weaker", "null", "requires") if name in row}
-    return Claim(**{**row, "rule": Rule(**parts) if parts else None, "errata": tuple(row.get("errata", ()))})
+    lists = {name: tuple(row.get(name, ())) for name in ("beside", "errata")}
+    return Claim(**{**row, **lists, "rule": Rule(**parts) if parts else None})
 
 
 def select(what: str) -> list[Claim]:

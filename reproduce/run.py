@@ -20,7 +20,7 @@ from firstlight.training.checkpoint import load_checkpoint, save_checkpoint
 from reproduce.catalogue import SCALES, Claim, Study, claims, departures, select, studies, study_of
 from reproduce.entries import Entry, evidence_of, printable
 from reproduce.evidence import Evidence
-from reproduce.judge import NOT_RUN, judge, names_in
+from reproduce.judge import NOT_RUN, identifier, judge, names_in
 
 Listener = Callable[[str, int, int], None]
 MOST_SEEDS = 30
@@ -187,7 +187,9 @@ def entry_of(
 ) -> Entry:
     """Judge one claim from the runs of its study."""
     assert claim.rule is not None, f"{claim.id} has a study, but no rule"
-    measured, null = (evidence.estimates(names) for names in claim.rule.spoken_of(evidence))
+    own, nulls = claim.rule.spoken_of(evidence)
+    beside = [name for name in evidence.values if identifier(name) in claim.beside]
+    measured, null = evidence.estimates([*own, *beside]), evidence.estimates(nulls)
     run = next(iter(runs.values()))
     return Entry(
         **_said(claim, scale),

@@ -91,8 +91,12 @@ def run(*command: object, cwd: Path = ROOT) -> list[str]:
 
 
 def built_wheel(folder: Path) -> list[str]:
-    """Build the wheel into a folder."""
-    return run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
+    """Build the wheel into a folder, from a copy: a build folder of an earlier day would bring files that are gone."""
+    source = folder / "source"
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    return run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source)
 
 
 def clean_install(python: str, wheel: Path, folder: Path) -> list[str]:

@@ -303,6 +303,19 @@ def test_snippets_run(page, capsys):
     assert len(names) > 2
 
 
+def test_a_notebook_written_from_the_page_ends_in_a_pdf_with_two_results(capsys):
+    names = {"__name__": "snippet"}
+    for _, code in snippets(DOCS / "notebooks.md")[:2]:
+        exec(compile(code, "notebooks.md", "exec"), names)
+    assert list(names["frame"].layer) == ["0", "4", "8", "13"]
+    assert str(names["frame"].pearson.round(6)[0]) in capsys.readouterr().out
+    titles = [names["profile"].figure().title, names["ansatz"].figure("correlation").title]
+    assert [axes.get_title() for axes in (names["left"], names["right"])] == titles
+    assert names["left"].has_data()
+    assert names["right"].has_data()
+    assert Path(names["folder"], "two.pdf").read_bytes().startswith(b"%PDF-")
+
+
 def test_the_study_of_the_guide_is_judged(monkeypatch):
     page = DOCS / "add-a-measure-or-claim.md"
     (code,) = [code for mark, code in snippets(page) if mark == STUDY]

@@ -40,7 +40,7 @@ def test_study_gives_its_numbers_at_smoke_scale(name, measured):
     assert figure.alt
     known = {identifier(series) for series in evidence.values}
     for claim in (claims()[id] for id in study.claims):
-        named = frozenset().union(*map(names_in, claim.rule.words.values()))
+        named = frozenset(claim.beside).union(*map(names_in, claim.rule.words.values()))
         assert named <= known, f"{claim.id} names what is not measured: {sorted(named - known)}"
         if claim.exact:
             told = judge(claim.rule, evidence, exact=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from firstlight.data import ImageData, load
 from firstlight.data.synthetic import bars_in_noise, digits_in_noise
@@ -38,10 +38,9 @@ NETWORKS = ("resnet20-cifar10-0", "small-cifar10-0")
 
 def _maps_picture(images: Tensor, maps: Mapping[str, Tensor], *, title: str) -> Figure:
     """Images above, then one row of maps each, every map stretched; smaller maps are enlarged without smoothing."""
-    side = images.shape[-1]
     rows = {"image": images}
     for name, values in maps.items():
-        rows[name] = F.interpolate(stretched(values[:, None].float()), size=(side, side), mode="nearest")
+        rows[name] = F.interpolate(stretched(values[:, None].float()), size=images.shape[-2:], mode="nearest")
     return picture_rows(rows, title=title)
 
 
@@ -138,9 +137,10 @@ def _colour(name: str = "cifar10") -> ImageData:
     PAPER,
     "Figure 3",
     "A: eight leading directions that two kernels learn from small photographs, with 3 x 3 and with 7 x 7 "
-    "patches; random directions, the null, below. B: where the kernel looks, by the root of its metric, beside a "
-    "network of equal depth. C: the same kernel on large photographs it never saw. The paper uses SVHN, "
-    "which needs an own copy; this is CIFAR-10.",
+    "patches; random directions, the null, below. B: where the kernel looks, beside a network of equal depth, "
+    "whose initial weights are taken off. C: the same kernel on large photographs it never saw. Maps are |Mx|, as "
+    "appendix B says of photographs; section 2.2 has the root of M. The paper uses SVHN, which needs an own copy; "
+    "this is CIFAR-10.",
 )
 def edge_detectors() -> Panels:
     data = _colour()
@@ -159,38 +159,54 @@ def edge_detectors() -> Panels:
     initial, trained = plain_network(train, DESK_NETWORK, seed=0)
     unseen = load("cifar10", split="test", n=SHOWN, seed=0).x
     covariances = {
-        name: filter_covariance(convolutions(m)[0])
-        for name, m in (("network", trained), ("untrained network", initial))
+        "network": _learned_covariance(trained, initial),
+        "untrained network": filter_covariance(convolutions(initial)[0]),
     }
     large = load("photos224", split="test", n=4, seed=0).x
     return {
         "A: 3 x 3 patches": _eigenvectors(three, title="Leading directions, 3 x 3"),
         "A: 7 x 7 patches": _eigenvectors(seven, title="Leading directions, 7 x 7"),
         "B: on photographs like those it learned from": _maps_picture(
-            unseen, _square_maps(unseen, {"kernel": learned, **covariances}, 3), title="Where they look"
+            unseen,
+            _metric_maps(unseen, {"kernel": learned, **covariances}, 3, by_root=False),
+            title="Where they look",
         ),
         "C: on photographs it never saw": _maps_picture(
             large[..., ::2, ::2],
-            _square_maps(large[..., ::2, ::2], {"CNTK": learned}, 3)
-            | _square_maps(large[..., ::2, ::2], {"Laplace": wide}, 7),
+            _metric_maps(large[..., ::2, ::2], {"CNTK": learned}, 3, by_root=False)
+            | _metric_maps(large[..., ::2, ::2], {"Laplace": wide}, 7, by_root=False),
             title="Where they look",
         ),
     }
 
 
-def _square_maps(images: Tensor, metrics: Mapping[str, Tensor], size: int) -> dict[str, Tensor]:
-    side = images.shape[-1] - size + 1
+def _metric_maps(
+    images: Tensor, metrics: Mapping[str, Tensor], size: int, *, by_root: bool = True
+) -> dict[str, Tensor]:
+    """Maps of |Mx|, or of |M^(1/2) x|."""
+    height = images.shape[-2] - size + 1
     return {
-        name: feature_map(images, metric, size).reshape(len(images), side, -1)
+        name: feature_map(images, metric if by_root else metric @ metric, size).reshape(
+            len(images), height, -1
+        )
         for name, metric in metrics.items()
     }
+
+
+def _learned_covariance(trained: nn.Module, initial: nn.Module) -> Tensor:
+    """Covariance of what the filters of the first layer learned: appendix B takes the initial weights off."""
+    after, before = (
+        convolutions(model)[0].weight.detach().flatten(1).double() for model in (trained, initial)
+    )
+    return (after - before).T @ (after - before)
 
 
 @pictures(
     PAPER,
     "Figure 4",
     "Two layers of a Deep ConvRFM and of a convolutional network, both trained on digits in noise: where "
-    "each layer looks. The untrained network is the reference.",
+    "each layer looks, by the root of M as section 2.2 has it (appendix B has M, and takes initial weights off). The "
+    "untrained network is the reference.",
 )
 def deep_features() -> Panels:
     digits = grey(load("mnist", split="train", n=2000, seed=0))
@@ -202,12 +218,12 @@ def deep_features() -> Panels:
     rows: dict[str, Tensor] = {}
     for number, stage in enumerate(stages, 1):
         inputs = stage.splits.valid.x[:SHOWN]
-        rows |= _square_maps(inputs, {f"kernel, layer {number}": stage.best.metric}, 3)
+        rows |= _metric_maps(inputs, {f"kernel, layer {number}": stage.best.metric}, 3)
     initial, trained = plain_network(train, DESK_NETWORK, seed=0)
     for word, model in (("network", trained), ("untrained", initial)):
         inputs = images
         for number, conv in enumerate(convolutions(model)[:2], 1):
-            rows |= _square_maps(inputs, {f"{word}, layer {number}": filter_covariance(conv)}, 3)
+            rows |= _metric_maps(inputs, {f"{word}, layer {number}": filter_covariance(conv)}, 3)
             inputs = torch.relu(conv(inputs)).detach()
     return {"Digits in noise": _maps_picture(stretched(images), rows, title="Where each layer looks")}
 
@@ -309,7 +325,7 @@ studied(
     PAPER,
     "Figure 10",
     "Where a ConvRFM and the first layer of a network look: bars in noise, digits in noise, and "
-    "photographs. The untrained network is the reference.",
+    "photographs, by the root of M. The untrained network is the reference.",
 )
 def kernels_and_networks() -> Panels:
     digits = grey(load("mnist", split="train", n=2000, seed=0))
@@ -331,14 +347,7 @@ def _beside(data: ImageData, title: str) -> Figure:
         "network": filter_covariance(convolutions(trained)[0]),
         "untrained": filter_covariance(convolutions(initial)[0]),
     }
-    patches = images.shape[-2] - 2, images.shape[-1] - 2
-    maps = {name: feature_map(images, m, 3).reshape(len(images), *patches) for name, m in metrics.items()}
-    rows = {"image": stretched(images)}
-    rows |= {
-        n: F.interpolate(stretched(v[:, None].float()), size=images.shape[-2:], mode="nearest")
-        for n, v in maps.items()
-    }
-    return picture_rows(rows, title=title)
+    return _maps_picture(stretched(images), _metric_maps(images, metrics, 3), title=title)
 
 
 @pictures(
@@ -369,7 +378,8 @@ def edges_by_direction() -> Panels:
     PAPER,
     "Figure 12",
     "A: eight leading directions of a kernel that learned from photographs and from clothes. B: where "
-    "kernels and trained first layers look in photographs none of them saw. GTSRB and SVHN need own copies.",
+    "kernels and trained first layers look in photographs none of them saw, by the root of M (appendix B "
+    "has M). GTSRB and SVHN need own copies.",
 )
 def more_eigenvectors() -> Panels:
     colour, clothes = _learned(_colour(), CNTK), _learned(_colour("fashion_mnist"), CNTK)
@@ -383,6 +393,6 @@ def more_eigenvectors() -> Panels:
         "A: CIFAR-10": _eigenvectors({"kernel": (colour, 3, 3)}, title="Leading directions"),
         "A: Fashion-MNIST": _eigenvectors({"kernel": (clothes, 1, 3)}, title="Leading directions"),
         "B: on photographs they never saw": _maps_picture(
-            images, _square_maps(images, metrics, 3), title="Where they look"
+            images, _metric_maps(images, metrics, 3), title="Where they look"
         ),
     }

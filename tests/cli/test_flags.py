@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import firstlight
+from crash.tiny_commands import COMMANDS as DISTURBED
 from firstlight.cli.main import app
 from firstlight.cli.output import in_flags
 
@@ -115,7 +116,7 @@ def test_every_flag_in_a_message_of_the_library_exists(path):
 def test_every_command_that_writes_a_page_can_write_it_without_scripts():
     base = (SOURCE / "pages/templates/base.html").read_text(encoding="utf-8")
     assert "--static" in base
-    scriptless = ("train",)  # no page at all
+    scriptless = ("train", "networks order")  # no page at all
     pages = {name: flags_of(command) for name, command in COMMANDS.items()}
     writing = [name for name, flags in pages.items() if "--output" in flags and name not in scriptless]
     assert len(writing) > 5
@@ -129,3 +130,13 @@ def test_arguments_of_the_library_are_called_by_their_flags():
     assert set(FLAGS.values()) <= flags
     said = in_flags("`n_images` and `skip_broken`, `output_part`, `photos` and `a b`", flags, FLAGS)
     assert said == "--n and --skip-broken, --model-output, `photos` and `a b`"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in DISTURBED.items() if one.words.startswith("firstlight ")]
+)
+def test_the_commands_that_are_disturbed_take_their_flags(name):
+    """`make crash` runs for hours; what it runs is parsed here, so that a renamed flag is noticed at once."""
+    words = DISTURBED[name].words.split()[1:]
+    _, bound, _ = app.parse_args(words, print_error=False, exit_on_error=False)
+    assert bound.arguments

@@ -13,8 +13,11 @@ from firstlight.cli import main
 from firstlight.cli.options import OutputFormat
 from firstlight.cli.output import print_records
 
-SILENT = {"tour", "report", "networks train", "data get", "data rm", "runs show", "runs rm", "rfm"}
-"""Commands that print no numbers, or, as `runs show`, only JSON; `rfm` counts as its default below."""
+SILENT = {
+    "tour", "report", "networks add", "networks order", "networks train", "data get", "data rm", "runs show",
+    "runs rm", "rfm",
+}  # fmt: skip
+"""Commands whose result is a file, or, as `runs show`, only JSON; `rfm` counts as its default below."""
 BANK = ["networks:small-cifar10-0", "--data", "photos", "--n", "24"]
 
 
@@ -51,6 +54,7 @@ def test_files_are_written_where_output_says():
         (["ntk", *BANK], {"alignment", "null_mean", "null_sd", "effective_rank"}),
         (["data", "info", "photos"], {"images"}),
         (["networks", "list"], {"training", "test"}),
+        (["networks", "ranges"], {"lowest", "highest", "networks"}),
     ],
     ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
 )

@@ -132,10 +132,14 @@ def _trained_network(out: Path) -> None:
 
 
 _TRAIN = (
-    "firstlight train --data pets.npz --epochs 1 --batch-size 20 --output w.safetensors --save-initial i.st"
+    "firstlight train --data pets.npz --epochs 1 --batch-size 20 --output w.safetensors --output-initial i.st"
 )
-_RFM = "firstlight rfm --data pets.npz --n 30 --depth 1 --rounds 1 --no-network --save machine --output page.html"
+_RFM = (
+    "firstlight rfm --data pets.npz --n 30 --depth 1 --rounds 1 --no-network"
+    " --output-machine machine --output page.html"
+)
 _INSPECT = "firstlight inspect w.safetensors --arch small --data pets.npz --n 8 --fast --output page.html"
+_APPLY = "firstlight labels pets --apply decisions.csv --output right"
 _APPLY_TABLE = "firstlight labels pets.csv --apply decisions.csv"
 _EXISTS = "must not exist yet"
 
@@ -146,7 +150,7 @@ COMMANDS = {
         Command("networks-train", "firstlight networks train tiny-0", done="already"),
         Command("networks-train-again", "firstlight networks train tiny-0 --again", _trained_network),
         Command("labels", "firstlight labels pets.npz --pred-probs probabilities.npy --output page.html"),
-        Command("labels-apply", "firstlight labels pets --apply decisions.csv --to right", _decisions, done=_EXISTS),
+        Command("labels-apply", _APPLY, _decisions, done=_EXISTS),
         Command("labels-apply-table", _APPLY_TABLE, _labelled_table, done=_EXISTS),
         Command("rfm", _RFM, done=_EXISTS, skipped="is not kept"),
         Command("tour", "firstlight tour --data pets.npz --minutes 0.05 --output page.html"),

@@ -72,5 +72,5 @@ def test_every_result_of_the_library_prints_without_its_numbers():
 
     assert len(Result.kinds()) > 50
     assert {kind.__repr__.__module__ for kind in Result.kinds().values()} <= {
-        "firstlight._internal.result", "firstlight.questions.inspect.measure"
+        "firstlight._internal.result", "firstlight.questions.inspect.result"
     }  # fmt: skip

@@ -278,14 +278,18 @@ def test_the_page_opens_with_dead_filters_by_number_and_with_what_to_do(photos):
     numbers = ", ".join(map(str, fault.dead))
     verb = "is" if len(fault.dead) == 1 else "are"
     assert opening.startswith(f"{len(fault.dead)} of 16 filters of layer 0 {verb} dead: {numbers}.")
-    assert "no activation in 8 images (so on less than 38 % of images, 95 %). Too few for advice" in opening
+    assert (
+        "no activation in 8 images (so on less than 38% of images, 95% sure). Too few for advice" in opening
+    )
     assert "Prune" not in opening
     enough = tuple(dataclasses.replace(f, n_images=1000) for f in inspection.faults)
     page = inspection_page(dataclasses.replace(inspection, faults=enough))
     said = next(
         section for section in page.sections if section.title == "Are there dead or repeated filters?"
     )
-    assert "no activation in 1,000 images (so on less than 0.3 % of images, 95 %). Prune them" in said.answer
+    assert (
+        "no activation in 1,000 images (so on less than 0.3% of images, 95% sure). Prune them" in said.answer
+    )
     assert "are dead" in page.highlights[0].title
     assert "Prune them" in page.highlights[0].words
     assert "dead" not in " ".join(page.lead)
@@ -337,3 +341,15 @@ def test_the_advice_goes_with_the_layers_on_both_sides_of_their_nulls():
     assert "may be read" not in barely
     assert "Judge it layer by layer" in ansatz_advice(ansatz_with(rows([0.9] * 8 + [-0.9] * 8)))
     assert "Do not read its filters" in ansatz_advice(ansatz_with(rows([0.5] * 8)))
+
+
+def test_a_layer_that_a_few_other_images_could_move_into_its_null_is_not_read():
+    ansatz = ansatz_with(
+        rows([0.605] + [0.9] * 7)
+    )  # 0.01 known to ± 0.02, just above its highest control of 0.6
+    answer = sections(ansatz)["Do the filters follow the gradients?"].answer
+    readings = [part for part in answer.split("Layer ") if part.startswith("layer")]
+    (barely,) = [part for part in readings if part.startswith("layer0:")]
+    (clear,) = [part for part in readings if part.startswith("layer7:")]
+    assert "above what rotated gradients give (" in barely
+    assert "its filters point where the outputs are sensitive" in clear

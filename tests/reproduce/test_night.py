@@ -8,6 +8,7 @@ import torch
 import warm
 from firstlight._internal.executor import cpu_seconds, keeping, map_tasks
 from firstlight._internal.store import Store
+from firstlight.networks import definition, network_names
 from limits import COMMAND
 from reproduce.catalogue import studies
 from reproduce.run import KeptOutcomes, reproduce, studies_of
@@ -21,6 +22,17 @@ def test_only_studies_with_night_settings_run_at_night(tmp_path):
     assert entry.verdict == "not run"
     assert "--scale desk" in entry.reason
     assert len(studies()["identity/deep_constant"].seeds("night")) == 3
+
+
+def test_profiles_of_the_bank_take_one_trained_network_a_seed():
+    study = studies()["first_layer/consistency"]
+    cfg = study.config("night")
+    assert study.seeds("night") == study.seeds("night", count=5) == tuple(range(len(cfg.networks)))
+    assert {*cfg.networks, cfg.other_network} <= set(network_names())
+    kinds = [definition(name)[0] for name in cfg.networks]
+    assert {(k.spec.name, k.recipe.epochs, k.recipe.batch_size) for k in kinds} == {
+        (cfg.model, cfg.epochs, cfg.batch_size)
+    }
 
 
 # ---------------------------------------------------------------- going on

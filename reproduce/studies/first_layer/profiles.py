@@ -4,7 +4,7 @@ import dataclasses
 from itertools import combinations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from firstlight._internal.seeds import generator_from
 from firstlight._internal.store.runs import Store
@@ -12,6 +12,7 @@ from firstlight.data import load
 from firstlight.maths import null_spread, pearson
 from firstlight.measures.first_layer import energy_profile
 from firstlight.models import ModelSpec
+from firstlight.networks.bank import load_network
 from firstlight.training import Recipe, accuracy, predictions, train_once
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured
@@ -107,6 +108,8 @@ class Consistency(Study):
         other_model: str = "small"
         other_options: tuple[tuple[str, int], ...] = (("depth", 4),)
         narrow: int = 32  # first-layer width of the width comparison
+        networks: tuple[str, ...] = ()  # of the bank, one for each seed, instead of training any
+        other_network: str = ""  # of another architecture, the same for every seed
 
     drawn = {"profiles": "trained", "initial profiles": "initial", "root profile": "null"}
     axes = ("patch component", "energy")
@@ -114,11 +117,24 @@ class Consistency(Study):
         "smoke": Config(dataset="photos", n_images=64, epochs=1, mse_epochs=1),
         # 2000 images and 20 epochs left the networks at 64 %, and those with MSE at 40 %
         "desk": Config(n_images=500, epochs=60, mse_epochs=200),
-    }
+        "night": Config(  # the bank has no narrow network and none with MSE; what needs those is not measured
+            n_images=50_000, epochs=12, batch_size=128, other_model="resnet20", other_options=(),
+            networks=("small-cifar10-0", "small-cifar10-1"), other_network="resnet20-cifar10-0",
+        ),
+    }  # fmt: skip
+
+    @classmethod
+    def seeds(cls, scale: str, *, first: int | None = None, count: int | None = None) -> tuple[int, ...]:
+        """As many at most as there are networks, where none is trained."""
+        seeds = super().seeds(scale, first=first, count=count)
+        networks = cls.config(scale).networks
+        return tuple(seed for seed in seeds if seed < len(networks)) if networks else seeds
 
     @classmethod
     def run(cls, cfg: Config) -> Measured:
         """Train two networks of one kind and one of each other, and correlate their profiles."""
+        if cfg.networks:
+            return _of_the_bank(cfg)
         data = images(cfg.dataset, cfg.n_images, seed=cfg.seed)
         pca = basis(data)
 
@@ -135,37 +151,63 @@ class Consistency(Study):
         narrow = group(cfg.model, 1, 1, {"first_width": cfg.narrow})
         other = group(cfg.other_model, 1, 2, dict(cfg.other_options))
         squared = group(cfg.model, 1, 3, {}, "mse")
-        profiles, updates, initial = (
-            base.profiles(pca),
-            base.profiles(pca, subtract=True),
-            base.initial_profiles(pca),
-        )
+        profiles, updates = base.profiles(pca), base.profiles(pca, subtract=True)
         root = pca.variances.sqrt()
-        thirds, initial_thirds = (p.mean(0).tensor_split(3) for p in (profiles, initial))
         return {
+            **_shape(profiles, base.initial_profiles(pca), root),
             "between seeds": mean(pairs_of(profiles)),
             "between seeds without the first component": mean(pairs_of(profiles[:, 1:])),
             "between updates": mean(pairs_of(updates)),
-            "with initial": mean(between(profiles, initial)),
             "between widths": mean(between(profiles, narrow.profiles(pca))),
             "between architectures": mean(between(profiles, other.profiles(pca))),
             "between losses": mean(between(updates, squared.profiles(pca, subtract=True))),
-            "root of variances": mean(pearson(profiles, root.expand_as(profiles))),
             "root of variances with updates": mean(pearson(updates, root.expand_as(updates))),
-            "unrelated profiles": 2 * null_spread(profiles.shape[1]),
-            "place of the peak": float(profiles.mean(0).argmax() + 1) / profiles.shape[1],
-            "first component": float(profiles.mean(0).argmax() == 0),
-            "middle third": mean(thirds[1]),
-            "last third": mean(thirds[2]),
-            "middle over last third of the initial": mean(initial_thirds[1]) / mean(initial_thirds[2]),
             "early over late components of the update": mean(updates[:, 1:14]) / mean(updates[:, 19:27]),
             "training accuracy": base.fitted,
             "training accuracy with MSE": squared.fitted,
             "movement": base.moved,
-            "profiles": profiles,
-            "initial profiles": initial,
-            "root profile": root / root.max() * profiles.max(),
         }
+
+
+def _shape(profiles: Tensor, initial: Tensor, root: Tensor) -> Measured:
+    """Where the energy of trained profiles lies, beside that of the initial ones and the root of the variances."""
+    thirds, initial_thirds = (p.mean(0).tensor_split(3) for p in (profiles, initial))
+    return {
+        "with initial": mean(between(profiles, initial)),
+        "root of variances": mean(pearson(profiles, root.expand_as(profiles))),
+        "unrelated profiles": 2 * null_spread(profiles.shape[1]),
+        "place of the peak": float(profiles.mean(0).argmax() + 1) / profiles.shape[1],
+        "first component": float(profiles.mean(0).argmax() == 0),
+        "middle third": mean(thirds[1]),
+        "last third": mean(thirds[2]),
+        "middle over last third of the initial": mean(initial_thirds[1]) / mean(initial_thirds[2]),
+        "profiles": profiles,
+        "initial profiles": initial,
+        "root profile": root / root.max() * profiles.max(),
+    }
+
+
+def _of_the_bank(cfg: Consistency.Config) -> Measured:
+    """Measure a trained network for each seed, in the basis of the images as the networks see them.
+
+    Two networks are one pair, which would be the same for either seed: how much seeds differ takes three.
+    """
+    own, other = load_network(cfg.networks[cfg.seed]), load_network(cfg.other_network)
+    pca = basis(own.training_data())
+
+    def profile(model: nn.Module) -> Tensor:
+        first = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
+        return energy_profile(first.weight.detach().flatten(1).double(), pca.basis)[None]
+
+    measured = {
+        **_shape(profile(own.model), profile(own.initial), pca.variances.sqrt()),
+        "between architectures": mean(between(profile(own.model), profile(other.model))),
+        "training accuracy": min(n.card["accuracies"][str(n.moments[-1])]["train"] for n in (own, other)),
+    }
+    if len(cfg.networks) > 2:
+        partner = load_network(cfg.networks[(cfg.seed + 1) % len(cfg.networks)])
+        measured["between seeds"] = mean(between(profile(own.model), profile(partner.model)))
+    return measured
 
 
 @study("profile.fig3.frozen_loss", "profile.fig9.frozen_acc")

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 import torch
@@ -119,6 +120,24 @@ def histories(
     """Train an ensemble and return its networks and one history per probe set."""
     nets = train_ensemble(spec, n, train, recipe, observe=Watch(*probes), label=label)
     return nets, [history_of([net.records[i] for net in nets]) for i in range(len(probes))]
+
+
+def reliability(history: AccessibilityHistory) -> float:
+    r"""How well the scores agree with those of as many other networks, by Spearman and Brown.
+
+    .. math:: \frac{n r}{1 + (n - 1) r}
+
+    with the mean correlation r of two of the n networks. 0 where they do not agree at all.
+    """
+    rows = history.by_network
+    n = len(rows)
+    single = float(torch.stack([pearson(a, b) for a, b in combinations(rows, 2)]).mean())
+    return max(0.0, n * single / (1 + (n - 1) * single))
+
+
+def without_attenuation(correlation: float, *reliabilities: float) -> float:
+    """Correlation that scores without noise would have; 0 where one of them is nothing but noise."""
+    return correlation / math.sqrt(math.prod(reliabilities)) if all(reliabilities) else 0.0
 
 
 def linear_network(train: ImageData, *, depth: int) -> ModelSpec:

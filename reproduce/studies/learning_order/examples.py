@@ -31,14 +31,17 @@ from reproduce.studies.learning_order.common import (
     linear_network,
     pair,
     random_directions,
+    reliability,
     running_constancy,
     smoothed_correlation,
     training_accuracy,
+    without_attenuation,
 )
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"
 SMOOTHED, POINTWISE = ("correlation with the critical component" + how for how in (" smoothed", ""))
+CORRECTED = "corrected for attenuation"
 RAW, PENULTIMATE = "discriminability in pixels", "discriminability in the last hidden layer"
 
 
@@ -89,7 +92,10 @@ class CnnOrder(Study):
         train, test = pair(cfg.data, cfg.n, cfg.n_test, seed=cfg.seed, halve=cfg.halve)
         pca = image_pca(train.x)
         nets, order, peaks = _projected(cfg, train, test, pca, cfg.nets)
-        scores = order.scores
+        scores, own = order.scores, reliability(order)
+        linear = _linear_order(cfg, train, test)
+        on_scores = float(pearson(scores, linear.scores))
+        critical = _critical(cfg, train, test, pca, scores)
         other = pair(cfg.many, cfg.n, cfg.n_test, seed=cfg.seed, halve=cfg.halve)
         many_nets, _, many = _projected(cfg, *other, image_pca(other[0].x), max(1, cfg.nets // 2))
         return {
@@ -98,11 +104,14 @@ class CnnOrder(Study):
             "training accuracy": training_accuracy(nets),
             "training accuracy with ten classes": training_accuracy(many_nets),
             "CNNs with CNNs": float(pearson(*order.by_network[:2])),
-            LINEAR: float(pearson(scores, _linear_scores(cfg, train, test))),
+            "reliability of the accessibility": own,
+            LINEAR: on_scores,
+            f"{LINEAR}, {CORRECTED}": without_attenuation(on_scores, own, reliability(linear)),
             f"{LINEAR} on shuffled labels": float(
-                pearson(scores, _linear_scores(cfg, shuffled_labels(train, seed=cfg.seed), test))
+                pearson(scores, _linear_order(cfg, shuffled_labels(train, seed=cfg.seed), test).scores)
             ),
-            **_critical(cfg, train, test, pca, scores),
+            **critical,
+            f"{POINTWISE}, {CORRECTED}": without_attenuation(critical[POINTWISE], own),
             **_neighbours(cfg, test, nets[0], scores),
         }
 
@@ -133,13 +142,13 @@ def _projected(
     )
 
 
-def _linear_scores(cfg: CnnOrder.Config, train: ImageData, test: ImageData) -> Tensor:
-    """Accessibility in two-layer linear networks."""
+def _linear_order(cfg: CnnOrder.Config, train: ImageData, test: ImageData) -> AccessibilityHistory:
+    """What two-layer linear networks learn, and when."""
     seed = ensemble_seed(cfg.seed) + 50
     recipe = cfg.recipe(lr=cfg.linear_lr, batch_size=100, epochs=cfg.linear_epochs, seed=seed)
     spec = linear_network(train, depth=2)
     _, (history,) = histories(spec, cfg.linear_nets, train, recipe, test, label="Training linear networks")
-    return history.scores
+    return history
 
 
 def _critical(

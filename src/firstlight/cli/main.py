@@ -46,6 +46,11 @@ for _name, _where, _help in (
         "questions.regime.command:ntk",
         "Print how well the tangent kernel fits the labels, beside shuffled ones.",
     ),
+    (
+        "regime",
+        "questions.regime.command:regime",
+        "Print at which width the linearisation of a network would catch up with it.",
+    ),
     ("train", "cli.train:train", "Train a network and write its weights; an interrupted training resumes."),
     ("networks", "cli.networks:app", "List, train and check the networks of the bank."),
     (

@@ -143,7 +143,9 @@ def check(
 
 
 @app.command
-def order(*, data: str = "cifar10", output: Path = Path("learning-order.csv.gz")) -> None:
+def order(
+    *, data: str = "cifar10", output: Path = Path("learning-order.csv.gz"), form: OutputFormat = TEXT
+) -> None:
     """Write in what order the images of a data set are learned: accessibility of each by architecture.
 
     Parameters
@@ -153,20 +155,29 @@ def order(*, data: str = "cifar10", output: Path = Path("learning-order.csv.gz")
     output
         Table to write; compressed if it ends in .gz.
     """
-    from firstlight.cli.output import print_table
+    from firstlight.cli.output import print_records, print_table
     from firstlight.networks.order_table import order_table, write_order_table
 
     table = order_table(data)
     write_order_table(table, output)
+    means = {kind: float(table.scores[kind].mean()) for kind in table.networks}
+    agreement, kinds = table.agreement, () if table.agreement is None else table.agreement.names
+    records = [
+        {"architecture": a, "and": b, "measured": float(agreement.correlation[i, j]),
+         "chance": float(agreement.chance[i, j])}
+        for i, a in enumerate(kinds)
+        for j, b in enumerate(kinds)
+        if agreement is not None and i < j
+    ]  # fmt: skip
+    if not form.is_text:
+        print_records(records, form, document={"accessibility": means, "rank_correlation": records})
+        return
     for kind, names in table.networks.items():
-        print(f"{kind}: mean accessibility {float(table.scores[kind].mean()):.3f}, from {', '.join(names)}")
-    if table.agreement is not None:
-        agreement, kinds = table.agreement, table.agreement.names
+        print(f"{kind}: mean accessibility {means[kind]:.3f}, from {', '.join(names)}")
+    if records:
         rows = [
-            (a, b, f"{float(agreement.correlation[i, j]):.3f}", f"{float(agreement.chance[i, j]):.3f}")
-            for i, a in enumerate(kinds)
-            for j, b in enumerate(kinds)
-            if i < j
+            (str(r["architecture"]), str(r["and"]), f"{r['measured']:.3f}", f"{r['chance']:.3f}")
+            for r in records
         ]
-        print_table("Rank correlation", ("architecture", "and", "measured", "chance (95 %)"), rows)
+        print_table("Rank correlation", ("architecture", "and", "measured", "chance (95%)"), rows)
     print(f"Wrote {output}.")

@@ -109,12 +109,14 @@ MODEL_FLAGS = {
 
 
 def named_values(texts: list[str] | None) -> dict[str, Any]:
-    """Read options written as name=value; values are Python literals, or words.
+    """Read options written as name=value; values are Python literals, true or false however written, or words.
 
     Examples
     --------
     >>> named_values(["width=0.5", "form=imagenet"])
     {'width': 0.5, 'form': 'imagenet'}
+    >>> named_values(["batch_norm=false"])
+    {'batch_norm': False}
     """
     from firstlight._internal.errors import InvalidInput
 
@@ -124,7 +126,8 @@ def named_values(texts: list[str] | None) -> dict[str, Any]:
         if not equals or not name.isidentifier():
             raise InvalidInput(f"`option` must be written as name=value; got {text!r}.")
         try:
-            values[name] = ast.literal_eval(value)
+            # the word false would count as true
+            values[name] = ast.literal_eval(value.title() if value.lower() in ("true", "false") else value)
         except (ValueError, SyntaxError):
             values[name] = value
     return values

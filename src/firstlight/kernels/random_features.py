@@ -74,7 +74,7 @@ class RandomFeatures:
         """Features of images, in the precision of the filters."""
         return self.pooled(self.responses(images))
 
-    def responses(self, images: Images) -> Float[Tensor, "n k h w"]:
+    def responses(self, images: Images) -> Float[Tensor, "n k rows columns"]:
         """Responses of every filter at every position, less their shift."""
         return F.conv2d(
             images.to(self.filters.dtype), self.filters, -self.shift, stride=self.stride, padding=self.padding
@@ -255,7 +255,7 @@ def inverse_covariance(
 def learn_features(
     x: Images,
     y: Float[Tensor, "n o"],
-    x_valid: Images,
+    x_valid: Float[Tensor, "m c h w"],
     y_valid: Float[Tensor, "m o"],
     *,
     geometry: PatchGeometry,

@@ -49,19 +49,21 @@ def demand_network(model: Any) -> None:
         raise InvalidInput(f"the model must be a torch.nn.Module; got {type(model).__name__}.")
 
 
-def model_from_code(factory: str | Callable[[], nn.Module]) -> nn.Module:
+def model_from_code(factory: str | Callable[..., nn.Module], *arguments: object) -> nn.Module:
     """Build a model with code of the user's own.
 
     Parameters
     ----------
     factory : str or callable
-        A function without arguments, or where it is: ``"package.module:function"``. The current folder is
-        searched first, as for a script. A name of a model instead of a function is fine too.
+        A function, or where it is: ``"package.module:function"``. The current folder is searched first, as for a
+        script. A name of a model instead of a function is fine too.
+    *arguments : object
+        Of the function; usually it has none.
     """
     name = factory if isinstance(factory, str) else getattr(factory, "__name__", repr(factory))
     source = _imported(factory) if isinstance(factory, str) else factory
     try:
-        model = source() if callable(source) and not isinstance(source, nn.Module) else source
+        model = source(*arguments) if callable(source) and not isinstance(source, nn.Module) else source
     except (Exception, SystemExit) as error:
         if not isinstance(factory, str):  # called from Python, where the traceback is the user's own
             raise

@@ -7,7 +7,7 @@ import torch
 
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
-from firstlight.data import load
+from firstlight.data import ImageData, load
 from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz import TRAINED
 from firstlight.pages.page import render
@@ -57,6 +57,14 @@ def test_what_was_not_asked_for_is_not_on_the_page(photos):
     series = {"first": network(), "second": moved(network())}
     page = comparison_page(compare(series, photos, n_images=4, with_regime=False))
     assert "Was training lazy?" not in [answer.question for answer in page.answers]
+
+
+@pytest.mark.parametrize(("n_images", "is_hint"), [(4, True), (32, False)])
+def test_findings_of_few_images_are_called_a_hint(photos, n_images, is_hint):
+    series = {"first": network(), "second": moved(network())}
+    many = ImageData(photos.x.repeat(3, 1, 1, 1), photos.y.repeat(3), photos.classes)
+    page = comparison_page(compare(series, many, n_images=n_images, with_regime=False))
+    assert any("take what they say as a hint" in words for words in page.lead) == is_hint
 
 
 def test_the_centred_correlation_equals_its_definition(photos):

@@ -51,7 +51,7 @@ def test_the_accuracy_comes_first_with_its_interval(bars):
     assert (
         inspection_page(inspection)
         .lead[0]
-        .startswith("It classifies 100% of 80 images correctly (95 %: 95% to")
+        .startswith("It classifies 100% of 80 images correctly (95% interval 95% to")
     )
     assert inspection.outcome.accuracy.low == pytest.approx(0.954, abs=1e-3)
 
@@ -91,7 +91,7 @@ def test_a_comparison_of_networks_at_chance_gives_no_other_verdict(bars):
     good = firstlight.compare(series, bars.scaled(*NORMALISATIONS["ImageNet"]), n_images=4, with_regime=False)
     assert good.problem == ""
     page = comparison_page(good)  # of networks without hidden layers
-    assert "b classifies 100% of 80 images correctly (95 %: 95% to 100%" in page.lead[0]
+    assert "b classifies 100% of 80 images correctly (95% interval 95% to 100%" in page.lead[0]
     assert "no model has a hidden layer" in next(a.answer for a in page.answers if "gradients" in a.question)
 
 

@@ -70,7 +70,7 @@ def test_an_untrained_network_lies_outside_and_others_that_lie_there_are_said(tw
     _, initial, images = twin
     fresh = judgement_of(initial, None, images)
     assert [reading.number for reading in fresh.outside] == ["coarse"]
-    assert "lie outside the range of" in fresh.sentence()
+    assert "outside the range of" in fresh.sentence()
     assert f"as in {EARLY}" in fresh.sentence() or f"{UNTRAINED} (" in fresh.sentence()
 
 
@@ -99,9 +99,17 @@ def test_the_page_shows_each_layer_beside_its_range(twin, tmp_path):
     section = reference_section(judged(inspection))
     assert section.details.keys() >= {layer.name for layer in inspection.layers}
     assert "dead 0.09, above 0.00 to" in section.details["0"]
+    columns = inspection_page(inspection).table.columns
+    (range_of_first,) = [
+        f"{r.range.low:.2g}–{r.range.high:.2g}"
+        for r in judged(inspection).readings
+        if (r.layer, r.number) == ("0", "movement") and r.range
+    ]
+    assert columns["moved, healthy"][0] == range_of_first
+    assert list(columns).index("moved, healthy") == list(columns).index("moved") + 1
     page = write_page(inspection_page(inspection), tmp_path / "page.html").read_text()
     assert "Is that normal?" in page
-    assert "healthy networks at" in page
+    assert "healthy networks with" in page
 
 
 def test_an_inspection_gives_the_numbers_that_the_reference_has(twin):

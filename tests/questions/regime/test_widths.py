@@ -1,5 +1,6 @@
 """Where the linearisation of an architecture catches up with the network."""
 
+import json
 import math
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from torch import nn
 
 from firstlight._internal.errors import InvalidInput
+from firstlight.cli.main import main
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import Interval
 from firstlight.questions.regime.widths import WidthGap, WidthScan, linear_catch_up
@@ -37,11 +39,12 @@ def test_a_linear_network_is_matched_by_its_linearisation_at_every_width():
     assert "keeps up at every width measured" in scan.sentence()
 
 
-def scan_with(*gaps, accuracy=0.7):
+def scan_with(*gaps, accuracy=0.7, fitted=1.0):
     rows = tuple(
         WidthGap(
             width=2**i,
             n_weights=10,
+            fitted=fitted,
             accuracy=accuracy,
             linear_accuracy=accuracy - gap,
             gap=Interval(value=gap, low=gap - 0.05, high=gap + 0.05, level=0.95),
@@ -61,7 +64,9 @@ def test_the_sentence_names_the_width_or_says_that_none_of_them_does():
     )
     # one width in between proves nothing if a larger one falls behind again
     assert math.isnan(scan_with(0.3, 0.01, 0.2).catches_up_at)
-    assert "cannot be told" in scan_with(0.0, 0.0, 0.0, accuracy=0.1).sentence()
+    assert "the network is at chance" in scan_with(0.0, 0.0, 0.0, accuracy=0.11).sentence()
+    unfinished = scan_with(0.0, 0.0, 0.0, fitted=0.5).sentence()
+    assert "cannot be told: the network classifies only 50% of the images" in unfinished
 
 
 def test_widths_and_images_that_mean_nothing_are_refused():
@@ -69,3 +74,34 @@ def test_widths_and_images_that_mean_nothing_are_refused():
         linear_catch_up(linear_network, clouds(), widths=[])
     with pytest.raises(InvalidInput, match="at least 2 images"):
         linear_catch_up(linear_network, clouds(), n_fit=1)
+
+
+def test_the_command_prints_a_row_for_every_width_of_ones_own_code(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_widths.py").write_text(
+        "from torch import nn\n"
+        "def net(width):\n"
+        "    units = int(4 * width)\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(3072, units), nn.ReLU(), nn.Linear(units, 8))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    arguments = ["regime", "own_widths:net", "--data", "photos", "--n", "16", "--widths", "1", "2"]
+    monkeypatch.setattr("sys.argv", ["firstlight", *arguments, "--json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    told = json.loads(capsys.readouterr().out)
+    assert [row["width"] for row in told["widths"]] == [1, 2]
+    assert told["widths"][1]["weights"] == 3073 * 8 + 9 * 8
+    assert all(
+        row["gap_low"] <= row["accuracy"] - row["linear_accuracy"] <= row["gap_high"]
+        for row in told["widths"]
+    )
+    assert "linearisation" in told["sentence"]
+
+
+def test_an_architecture_without_widths_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["firstlight", "regime", "fcn", "--data", "photos"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "fcn has no width to choose" in capsys.readouterr().err

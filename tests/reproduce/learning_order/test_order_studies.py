@@ -1,11 +1,14 @@
 """Rules of the learning-order theme that a first ledger got wrong, and the shortcuts its studies take."""
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
 from firstlight import data
 from firstlight.data.interventions import ZCAWhitening
+from firstlight.maths.correlation import pearson
+from firstlight.measures.learning_order import AccessibilityHistory
 from firstlight.theory import deep_linear as dl
 from reproduce.catalogue import claims
 from reproduce.evidence import Evidence
@@ -124,3 +127,24 @@ def test_descent_in_scaled_coordinates_equals_descent_on_whitened_images():
         spreads.append(moments.rotated(dl.compact(layers)))
     naive = torch.stack(spreads).std(0).mean(0)
     torch.testing.assert_close(shown.spread[-1], naive[: shown.spread.shape[1]], rtol=1e-6, atol=1e-9)
+
+
+def answers(chances, *, seed, nets=4, epochs=4):
+    """Histories of networks that are right about each example with its chance, and otherwise at random."""
+    draws = torch.rand(nets, epochs, len(chances), generator=torch.Generator().manual_seed(seed))
+    bits = torch.from_numpy(np.packbits((draws < chances).numpy(), axis=-1))
+    return AccessibilityHistory(bits=bits, n_examples=len(chances))
+
+
+def test_a_correlation_is_corrected_for_the_noise_of_few_networks_and_noise_stays_noise():
+    drawn = torch.rand(2, 20_000, generator=torch.Generator().manual_seed(0))
+    true = torch.stack([drawn[0], 0.6 * drawn[0] + 0.4 * drawn[1]])
+    first, second = (answers(row, seed=10 + index) for index, row in enumerate(true))
+    exact, raw = float(pearson(*true)), float(pearson(first.scores, second.scores))
+    own, other = common.reliability(first), common.reliability(second)
+    assert own == pytest.approx(float(pearson(first.scores, answers(true[0], seed=12).scores)), abs=0.01)
+    assert raw < exact - 0.1
+    assert common.without_attenuation(raw, own, other) == pytest.approx(exact, abs=0.02)
+    noise = answers(torch.full((20_000,), 0.5), seed=13)
+    assert common.reliability(noise) < 0.05
+    assert common.without_attenuation(0.3, own, 0.0) == 0.0

@@ -41,7 +41,7 @@ class Dots(Result):
 
     @classmethod
     def of(
-        cls, name: str, values: Sequence[Float[Tensor, " m"]], *, role: str = "trained", shift: float = 0.0
+        cls, name: str, values: Sequence[Float[Tensor, " _"]], *, role: str = "trained", shift: float = 0.0
     ) -> "Dots":
         """Mean and range of several values per name.
 

@@ -173,7 +173,7 @@ def checkpoint_files(given: tuple[str, ...]) -> dict[str, str]:
         raise InvalidInput(
             f"Name at least two checkpoints to compare, or a folder of them; got {len(given)}."
         )
-    names = [Path(path).name for path in given]
+    names = [Path(path).name.removeprefix(PREFIX) for path in given]
     return dict(zip(names if len(set(names)) == len(names) else given, given, strict=True))
 
 

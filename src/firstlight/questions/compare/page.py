@@ -11,7 +11,7 @@ from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Answer, Page, Panel, Section
 from firstlight.questions.compare.measure import ComparedModel, Comparison
-from firstlight.questions.inspect.page import silence, tried_sections
+from firstlight.questions.inspect.page import few_words, silence, tried_sections
 from firstlight.questions.inspect.page_ansatz import count
 from firstlight.questions.inspect.page_first_layer import in_bands
 
@@ -43,6 +43,7 @@ def comparison_page(comparison: Comparison) -> Page:
             *_unmeasured(comparison),
             *_precision(comparison),
             *_counterparts(comparison),
+            *few_words(comparison.n_images),
         ),
         answers=tuple(
             Answer(question=section.title, answer=section.answer, section=section.title)
@@ -63,7 +64,7 @@ def comparison_page(comparison: Comparison) -> Page:
 def _what(comparison: Comparison) -> str:
     models = comparison.models
     names = ", ".join(model.name for model in models[:6]) + (", ..." if len(models) > 6 else "")
-    text = f"{names}, on {count(comparison.n_images, 'image')} of {comparison.data_name}."
+    text = f"{names}; gradients on {count(comparison.n_images, 'image')} of {comparison.data_name}."
     if math.isfinite(models[-1].accuracy):
         first, last = models[0].outcome, models[-1].outcome
         text += f" {models[-1].name} classifies {last.words}"

@@ -40,10 +40,11 @@ def _learned(layer: FirstLayerTour) -> str:
     if layer.consistency is None:
         return words
     pairs = layer.consistency.pairs()
+    span = " to ".join(dict.fromkeys(f"{value:.2f}" for value in (pairs.min(), pairs.max())))
     agree = "agree" if pairs.min() > layer.consistency.band else "do not all agree beyond chance"
     return (
         f"{words} {layer.consistency.n_profiles} networks trained on the same images {agree}: their profiles correlate "
-        f"at {pairs.min():.2f} to {pairs.max():.2f}, where unrelated profiles stay below {layer.consistency.band:.2f}."
+        f"at {span}, where unrelated profiles stay below {layer.consistency.band:.2f}."
     )
 
 
@@ -92,7 +93,7 @@ def _profile(layer: FirstLayerTour) -> Section:
     if layer.consistency is not None and layer.pair is not None:
         measured += (
             f" Pairs of networks correlate at {layer.consistency.pairs().mean():.2f} on average, "
-            f"{layer.consistency.pairs(without_first=True).mean():.2f} with the first component left out; 95 % of "
+            f"{layer.consistency.pairs(without_first=True).mean():.2f} with the first component left out; 95% of "
             f"resampled filter banks of the first pair lie in {layer.pair.interval.low:.2f} to "
             f"{layer.pair.interval.high:.2f}."
         )

@@ -117,7 +117,7 @@ class Outcome(Result):
         if self.accuracy is None:
             return ""
         return (
-            f"{self.accuracy.value:.0%} of {self.n_images:,} images correctly (95 %: {self.accuracy.low:.0%} to "
+            f"{self.accuracy.value:.0%} of {self.n_images:,} images correctly (95% interval {self.accuracy.low:.0%} to "
             f"{self.accuracy.high:.0%}; always naming the largest class gives {self.chance:.0%})"
         )
 

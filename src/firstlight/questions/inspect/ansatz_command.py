@@ -65,11 +65,9 @@ def ansatz(
         )
         for record in records
     ]  # fmt: skip
-    columns = ("layer", "correlation", "rotated gradients", "above all of them")
+    columns = ("layer", "correlation", "rotated gradients", "beats all of them")
     print_table(f"{subject.name}, {result.n_images} images", columns, cells)
     # the largest of draws + 1 exchangeable numbers is each of them equally often
     by_chance = sum(1 / (len(row.null_pearson) + 1) for row in rows)
     above = sum(row.is_above_null for row in rows)
-    print(
-        f"{above} of {len(rows)} layers lie above all rotated controls ({by_chance:.1f} expected by chance)."
-    )
+    print(f"{above} of {len(rows)} layers beat every rotated control; {by_chance:.1f} expected by chance.")

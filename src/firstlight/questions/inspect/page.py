@@ -48,12 +48,12 @@ def inspection_page(inspection: Inspection) -> Page:
         *_precision(inspection),
         *(() if any(found.section == FAULTS for found in shown) else (_fault_words(inspection),)),
         *((judgement.sentence(),) if judgement else ()),
-        *_few(inspection),
+        *few_words(inspection.n_images),
     )
     return dataclasses.replace(
         _page(inspection, lead, tuple(sections)),
         highlights=shown,
-        table=layer_table(inspection),
+        table=layer_table(inspection, judgement.readings if judgement else ()),
         is_folded=True,
         pending=inspection.pending,
         reloads=True,
@@ -76,13 +76,17 @@ def _gradient_sections(inspection: Inspection) -> tuple[Section, ...]:
     return (dataclasses.replace(found[0], answer=said), *found[1:])
 
 
-def _few(inspection: Inspection) -> tuple[str, ...]:
-    """On how few images the findings rest."""
-    if inspection.n_images >= FEW_IMAGES:
+def few_words(n_images: int) -> tuple[str, ...]:
+    """On how few images the findings rest, if they are few.
+
+    Examples
+    --------
+    >>> few_words(16)
+    ('Gradients were measured on 16 images only: take what they say as a hint.',)
+    """
+    if n_images >= FEW_IMAGES:
         return ()
-    return (
-        f"Gradients were measured on {count(inspection.n_images, 'image')} only: take what they say as a hint.",
-    )
+    return (f"Gradients were measured on {count(n_images, 'image')} only: take what they say as a hint.",)
 
 
 def _page(inspection: Inspection, lead: tuple[str, ...], sections: tuple[Section, ...]) -> Page:
@@ -111,11 +115,11 @@ def tried_sections(outcome: Outcome) -> tuple[Section, ...]:
             Dots.of("accuracy", ranges),
         ],
         title="Accuracy by normalisation",
-        alt=f"Accuracy with {len(names)} normalisations of the pixels, each with its 95 % interval, and chance",
+        alt=f"Accuracy with {len(names)} normalisations of the pixels, each with its 95% interval, and chance",
         y="share of the images",
         height=320,
     ).with_columns({"flags": [one.flags for one in outcome.tried]})
-    shows = "Share of right answers with its 95 % interval, for each normalisation that was tried."
+    shows = "Share of right answers with its 95% interval, for each normalisation that was tried."
     answer = outcome.problem
     return (
         Section(
@@ -309,12 +313,12 @@ def silence(n: int) -> str:
     Examples
     --------
     >>> silence(1000)
-    'Dead: no activation in 1,000 images (so on less than 0.3 % of images, 95 %).'
+    'Dead: no activation in 1,000 images (so on less than 0.3% of images, 95% sure).'
     """
     few = "" if n >= ENOUGH_IMAGES else f" Too few for advice: give at least {ENOUGH_IMAGES:,}."
     percent = 300 / max(n, 3)
-    bound = f"{percent:.{1 if percent < 10 else 0}f} %"
-    return f"Dead: no activation in {n:,} images (so on less than {bound} of images, 95 %).{few}"
+    bound = f"{percent:.{1 if percent < 10 else 0}f}%"
+    return f"Dead: no activation in {n:,} images (so on less than {bound} of images, 95% sure).{few}"
 
 
 def _silent_words(silent: Sequence[FilterFaults]) -> str:

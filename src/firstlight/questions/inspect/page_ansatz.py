@@ -30,7 +30,7 @@ def ansatz_sections(
     *,
     eigenvectors: Sequence[Eigenvectors] = (),
     maps: Sequence[LayerMaps] = (),
-    shown: Images,
+    shown: Float[Tensor, "n *shape"],
     calls: Mapping[str, int] | None = None,
 ) -> tuple[Section, ...]:
     """Do filters follow gradients, what are the features, and where do the layers look.
@@ -43,7 +43,7 @@ def ansatz_sections(
         Leading ones of the first convolution.
     maps : sequence of LayerMaps, default ()
         What the convolutions look at in `shown`.
-    shown : Tensor of shape (n, c, h, w)
+    shown : Tensor of shape (n, ...)
         A few images, on which `maps` were computed.
     calls : mapping of str to int, optional
         How often an image meets each layer; by default once.
@@ -108,8 +108,8 @@ def ansatz_advice(ansatz: Ansatz) -> str:
         None: "",
         "mixed": "Judge it layer by layer: in some the filters follow the gradients, in others they avoid them.",
         "follow": "Its filters may be read as the features that it uses.",
-        "partly": f"They follow the gradients, but only {share:.0%} of the way from the control to a perfect "
-        "correlation: do not read them as the features.",
+        "partly": f"Their correlation goes only {share:.0%} of the way from the control to 1: do not read them as the "
+        "features.",
         "not": "Do not read its filters as the features that it uses: random ones would correlate as much.",
     }[ansatz_verdict(ansatz)]
 
@@ -144,15 +144,19 @@ def reading(row: AnsatzRow, *, direction: int) -> str:
     if row.is_output:
         return f"Layer {row.layer} gives the outputs; its correlation is 1 by definition."
     low, high = float(row.null_pearson.min()), float(row.null_pearson.max())
-    sure = f" ± {max(2 * row.pearson_error, 0.01):.2f}" if math.isfinite(row.pearson_error) else ""
+    error = 2 * row.pearson_error if math.isfinite(row.pearson_error) else 0.0
+    sure = f" ± {max(error, 0.01):.2f}" if math.isfinite(row.pearson_error) else ""
     if low <= row.pearson <= high:
         against = "within what rotated gradients give"
     elif row.pearson > high:
         against = "above what rotated gradients give"
-        against += ": its filters point where the outputs are sensitive" if direction == 1 else ""
+        # what a few other images could undo is no reading
+        is_clear = direction == 1 and row.pearson - error > high
+        against += ": its filters point where the outputs are sensitive" if is_clear else ""
     else:
         against = "below what rotated gradients give"
-        against += ": its filters avoid what the outputs are sensitive to" if direction == -1 else ""
+        is_clear = direction == -1 and row.pearson + error < low
+        against += ": its filters avoid what the outputs are sensitive to" if is_clear else ""
     return f"Layer {row.layer}: {row.pearson:.2f}{sure}, {against} ({low:.2f} to {high:.2f})."
 
 

@@ -1,13 +1,14 @@
 """The head of the page: at most three findings, each with a picture and what to do, worst first."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 
 from firstlight.measures.feature_ansatz.ansatz import TRAINED
 from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES
+from firstlight.networks.reference import Reading
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
 from firstlight.pages.page import Highlight, Table
@@ -27,6 +28,7 @@ TABLE_WORDS = (
     "Directions: how many its filters really use (effective rank). Correlation: of its filters with the gradients, "
     "beside rotated gradients as control. Moved: distance from the initial weights, in units of their size."
 )
+HEALTHY_WORDS = " Healthy: the range over healthy networks, in layers of the same kind and relative depth."
 
 
 class _Finding(NamedTuple):
@@ -203,8 +205,8 @@ def _bars(values: dict[str, float], y: str) -> Figure:
     ).small()
 
 
-def layer_table(inspection: Inspection) -> Table:
-    """One row per layer; what was not measured is a dash."""
+def layer_table(inspection: Inspection, readings: Sequence[Reading] = ()) -> Table:
+    """One row per layer; what was not measured is a dash, and `readings` give the ranges of healthy networks."""
     names = [layer.name for layer in inspection.layers]
     faults = {fault.name: fault for fault in inspection.faults}
     changes = {change.name: change for change in inspection.changes}
@@ -214,7 +216,15 @@ def layer_table(inspection: Inspection) -> Table:
     def column(values: Mapping[str, float]) -> list[float]:
         return [values.get(name, math.nan) for name in names]
 
-    # a column that says where a number usually lies goes right of that number
+    def healthy(what: str, number: str) -> dict[str, list[object]]:
+        """A column right of `what`, if some layer has a range of `number`."""
+        ranges = {
+            r.layer: f"{r.range.low:.2g}–{r.range.high:.2g}"
+            for r in readings
+            if r.range and r.number == number
+        }
+        return {f"{what}, healthy": [ranges.get(name, "–") for name in names]} if ranges else {}
+
     columns: dict[str, list[object]] = {
         "layer": list(names),
         "kind": [layer.kind for layer in inspection.layers],
@@ -228,6 +238,7 @@ def layer_table(inspection: Inspection) -> Table:
             columns[what] = [*column(counts)]
     if inspection.has_own_initial:
         columns["moved"] = [*column({name: change.distance for name, change in changes.items()})]
+        columns |= healthy("moved", "movement")
     columns["directions"] = [*column({name: change.effective_rank for name, change in changes.items()})]
     if inspection.ansatz.rows:
         columns["correlation"] = [*column({name: row.pearson for name, row in hidden.items()})]
@@ -235,4 +246,6 @@ def layer_table(inspection: Inspection) -> Table:
         columns["control"] = [
             *column({n: float(row.null_pearson.mean()) for n, row in hidden.items() if len(row.null_pearson)})
         ]
-    return Table(title="Layer by layer", columns=columns, words=TABLE_WORDS)
+        columns |= healthy("correlation", "ansatz")
+    has_ranges = any(name.endswith(", healthy") for name in columns)
+    return Table(title="Layer by layer", columns=columns, words=TABLE_WORDS + HEALTHY_WORDS * has_ranges)

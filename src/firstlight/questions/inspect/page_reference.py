@@ -66,23 +66,25 @@ class Judgement:
     def healthy_words(self) -> str:
         """How many healthy networks there are, and how accurate."""
         accuracies = [one.accuracy for one in self.reference.healthy if not math.isnan(one.accuracy)]
-        at = f" at {min(accuracies):.0%} to {max(accuracies):.0%}" if accuracies else ""
-        return f"{len(self.reference.healthy)} healthy networks{at}".replace("%", " %")
+        at = f" with {min(accuracies):.0%} to {max(accuracies):.0%} accuracy" if accuracies else ""
+        return f"{len(self.reference.healthy)} healthy networks{at}"
 
     def sentence(self) -> str:
         """What stands at the head of the page."""
         known = [r for r in self.readings if r.range is not None and r.number in self.rates.earned]
         if not known:
             return f"Is that normal? Not known: {NONE} and images of this size."
-        names = ", ".join(dict.fromkeys(r.number for r in known))
+        names = list(dict.fromkeys(NUMBERS[r.number] for r in known))
+        one = len(names) == 1
+        telling = f"The number{'s' * (not one)} that tell{'s' * one} faults apart ({'; '.join(names)})"
         if not self.outside:
-            return f"What tells faults apart ({names}) lies within the range of {self.healthy_words}."
+            return f"{telling} {'lies' if one else 'lie'} within the range of {self.healthy_words}."
         worst = max(self.outside, key=lambda r: abs(r.range.position(r.value)) if r.range else 0.0)
         assert worst.range is not None
         others = _others(self, worst)
         return (
-            f"Of what tells faults apart ({names}), {len(self.outside)} of {len(known)} lie outside the range of "
-            f"{self.healthy_words}: {worst.number} of {worst.layer} is {worst.value:.2f}, {SIDES[worst.side]} "
+            f"{telling}: {len(self.outside)} of {len(known)} outside the range of {self.healthy_words}. The worst: "
+            f"{worst.number} of {worst.layer} is {worst.value:.2f}, {SIDES[worst.side]} "
             f"{worst.range.low:.2f} to {worst.range.high:.2f}{f', as in {others}' if others else ''}."
             f"{self.diagnosis()}"
         )

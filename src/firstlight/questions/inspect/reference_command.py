@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from firstlight.cli.options import AS_THEY_ARE, DataName, FolderOptions, Numbers, Switch
+from firstlight.cli.options import AS_THEY_ARE, TEXT, DataName, FolderOptions, Numbers, OutputFormat, Switch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from firstlight.networks.reference import Measured
 
 
-def ranges(*, bank: Switch = False) -> None:
+def ranges(*, bank: Switch = False, form: OutputFormat = TEXT) -> None:
     """Show the range of every number over healthy networks, by kind of layer and relative depth.
 
     Parameters
@@ -21,22 +21,25 @@ def ranges(*, bank: Switch = False) -> None:
     bank
         First measure the networks of the bank that the ranges do not know yet: about 5 CPU seconds each.
     """
-    from firstlight.cli.output import print_table
+    from firstlight.cli.output import print_records, print_table
     from firstlight.networks.reference import own_file, reference
 
-    if bank:
-        added = _add_bank()
+    added = _add_bank() if bank else 0
+    if bank and form.is_text:
         print(f"Added to {own_file()} from the bank: {added}." if added else "Nothing new in the bank.")
     known = reference()
-    rows = [
-        (place, number, f"{one.low:.3g}", f"{one.high:.3g}", str(one.n))
+    records = [
+        {"layer": place, "number": number, "lowest": one.low, "highest": one.high, "networks": one.n}
         for (place, number), one in sorted(known.ranges.items())
     ]
-    print_table(
-        f"Ranges over {len(known.healthy)} healthy networks",
-        ("layer", "number", "lowest", "highest", "networks"),
-        rows,
-    )
+    if not form.is_text:
+        print_records(records, form)
+        return
+    rows = [
+        tuple(f"{value:.3g}" if isinstance(value, float) else str(value) for value in record.values())
+        for record in records
+    ]
+    print_table(f"Ranges over {len(known.healthy)} healthy networks", tuple(records[0]), rows)
 
 
 def add(
@@ -51,6 +54,7 @@ def add(
     mean: Numbers = None,
     std: Numbers = None,
     folder: FolderOptions = AS_THEY_ARE,
+    form: OutputFormat = TEXT,
 ) -> None:
     """Add a healthy network of yours to the ranges, so that later ones are compared with it too.
 
@@ -76,6 +80,7 @@ def add(
     from functools import partial
 
     from firstlight.cli.options import named_values
+    from firstlight.cli.output import print_records
     from firstlight.data.catalogue import load
     from firstlight.models.loading import load_model
     from firstlight.networks.reference import HEALTHY, own_file
@@ -94,6 +99,9 @@ def add(
         group=HEALTHY,
     )
     n = _write_own([network])
+    if not form.is_text:
+        print_records([{"network": checkpoint, "accuracy": network.accuracy, "networks": n}], form)
+        return
     print(f"{checkpoint} classifies {network.accuracy:.1%} of the images correctly.")
     print(f"Networks of yours in {own_file()}: {n}.")
 

@@ -28,10 +28,10 @@ N_ACTIVITY = 1000  # behind dead filters, as in an inspection
 
 NUMBERS = {
     "coarse": "share of the filters' energy in the coarsest third of the patch patterns",
-    "fine": "the same in the finest third",
+    "fine": "share of the filters' energy in the finest third of the patch patterns",
     "like random": "correlation of the energy profile with that of random filters",
     "ansatz": "correlation of filters and gradients",
-    "ansatz excess": "the same above rotated gradients",
+    "ansatz excess": "correlation of filters and gradients above that of rotated gradients",
     "centred ansatz": "correlation of what training added with the gradients",
     "exponent": "power of the gradients that the filters are closest to",
     "movement": "distance from the initial weights, in units of their size",

@@ -123,7 +123,7 @@ class LearnedKernel(Result):
         return values / values.sum(1, keepdim=True)
 
     def share(self, accuracy: float) -> str:
-        """A test accuracy in words, with its 95 % range where the number of images is known."""
+        """A test accuracy in words, with its 95% range where the number of images is known."""
         if not self.n_test:
             return f"{accuracy:.1%}"
         return share_interval(round(accuracy * self.n_test), self.n_test).percent(1)

@@ -74,10 +74,10 @@ def _head(check: LabelCheck) -> str:
         return labels_sentences(check)[0]
     text = f"{_count(check)} most suspicious first"
     if check.planted is None:
-        return f"{text}; some are merely hard."
+        return f"{text}; some are right and just hard."
     return (
-        f"{text}; some are merely hard. Of labels that we changed ourselves, {check.planted.found.percent()} are among "
-        f"the first {check.planted.chance:.0%}."
+        f"{text}; some are right and just hard. Of labels that we changed ourselves, {check.planted.found.percent()} "
+        f"are among the first {check.planted.chance:.0%}."
     )
 
 
@@ -110,7 +110,7 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
     accuracy = check.accuracy
     known = (
         f"On images they were not trained on, the networks predict the given label in {accuracy.value:.1%} of cases "
-        f"(95 % range {accuracy.low:.1%} to {accuracy.high:.1%}); always answering the largest class gives "
+        f"(95% range {accuracy.low:.1%} to {accuracy.high:.1%}); always answering the largest class gives "
         f"{check.majority:.1%}."
         if bool((check.likely >= 0).all())
         else f"Over the recorded epochs the network predicted the given label in {accuracy.value:.1%} of cases; always "
@@ -127,7 +127,7 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
     if planted is None:
         worth = "How many errors are found is not known: that needs labels changed before training."
         return (
-            f"{_count(check)} most suspicious first. Look at them: some are merely hard.",
+            f"{_count(check)} most suspicious first. Look at them: some are right and just hard.",
             known,
             worth,
             *_left_out(check),
@@ -135,12 +135,12 @@ def labels_sentences(check: LabelCheck) -> tuple[str, ...]:
     found = planted.found
     most = planted.most_wrong
     return (
-        f"{_count(check)} most suspicious first. Look at them: some are merely hard.",
+        f"{_count(check)} most suspicious first. Look at them: some are right and just hard.",
         f"Of {planted.n} labels that we changed ourselves at random, {found.value:.0%} are among the most suspicious "
-        f"{planted.chance:.0%} (95 % range {found.low:.0%} to {found.high:.0%}); a random order would find "
+        f"{planted.chance:.0%} (95% range {found.low:.0%} to {found.high:.0%}); a random order would find "
         f"{planted.chance:.0%}. Confusions of similar classes are harder to find than random errors.",
-        f"By the same measure at most about {most:.1%} of the labels are wrong ({most * len(check.labels):.0f} of "
-        f"{len(check.labels)}), if wrong labels look like those we changed. Right labels of hard images look "
+        f"By the same measure at most about {most:.1%} of the labels are wrong ({most * len(check.labels):,.0f} of "
+        f"{len(check.labels):,}), if wrong labels look like those we changed. Right labels of hard images look "
         "suspicious too, so there may be far fewer, or none.",
         known,
         *_left_out(check),
@@ -160,7 +160,7 @@ def _left_out(check: LabelCheck) -> tuple[str, ...]:
 
 def _count(check: LabelCheck) -> str:
     n = len(check.suspects.index)
-    return f"{n} suspect{'s' if n != 1 else ''} of {len(check.labels)} labels,"
+    return f"{n} suspect{'s' if n != 1 else ''} of {len(check.labels):,} labels,"
 
 
 def _thumbnail(image: Float[Tensor, "c h w"]) -> str:

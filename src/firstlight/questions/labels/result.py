@@ -32,7 +32,7 @@ class PlantedErrors(Result):
     n : int
         Number of changed labels.
     found : Interval
-        Share of them among the most suspicious 5 %, with its 95 % range.
+        Share of them among the most suspicious 5 %, with its 95% range.
     chance : float
         What a random order finds there.
     separation : float
@@ -81,7 +81,7 @@ class LabelCheck(Result):
     suspects : ShownImages
         The most suspicious images, with the label they carry; none if the networks did not learn.
     accuracy : Interval
-        Share of images whose held-out class is the label, with its 95 % range.
+        Share of images whose held-out class is the label, with its 95% range.
     majority : float
         Share of the largest class: the accuracy of always answering it.
     planted : PlantedErrors or None

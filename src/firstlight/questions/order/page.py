@@ -12,7 +12,7 @@ from firstlight.pages.figures.heatmap import heatmap
 from firstlight.pages.figures.pictures import picture_grid
 from firstlight.pages.page import Answer, Panel, Section
 from firstlight.questions.order.measure import OrderReport
-from firstlight.questions.order.prediction import N_HARDNESS, Hardness, known_hardness
+from firstlight.questions.order.prediction import N_HARDNESS, Hardness, OrderSkill, known_hardness
 from firstlight.questions.order.tour_part import OrderTour
 
 FIRST_AND_LAST = "Which images are learned first, and which last?"
@@ -34,7 +34,8 @@ def order_answers(tour: OrderTour) -> tuple[Answer, ...]:
     return (
         Answer(
             question="Which images were learned first, which last?",
-            answer=f"Among the images learned first there are {first}; among the last, {last}. {_agreed(report)}",
+            answer=f"More common among the {len(report.earliest.labels)} images learned first: {first}; among the "
+            f"{len(report.latest.labels)} learned last: {last}. {_agreed(report)}",
             section=FIRST_AND_LAST,
         ),
     )
@@ -46,7 +47,7 @@ def _typical(shown: ShownImages, others: ShownImages) -> str:
         name: shown.labels.count(name) - others.labels.count(name) for name in dict.fromkeys(shown.labels)
     }
     chosen = [name for name in sorted(more, key=lambda name: -more[name]) if more[name] > 0][:2]
-    return f"more of {' and '.join(chosen)}" if chosen else "no more of any class"
+    return " and ".join(chosen) if chosen else "no class"
 
 
 def _agreed(report: OrderReport) -> str:
@@ -98,7 +99,7 @@ def _agreement(tour: OrderTour) -> Section:
         )
         chosen = "" if constancy.fastest is None else "which a third ensemble chose"
         measured = (
-            f"Correlation {constancy.value.value:.2f}, 95 % range {constancy.value.low:.2f} to "
+            f"Correlation {constancy.value.value:.2f}, 95% range {constancy.value.low:.2f} to "
             f"{constancy.value.high:.2f} over images{fast}{chosen}."
         )
     epochs = report.accuracy.shape[1]
@@ -136,13 +137,13 @@ def _predictors(report: OrderReport) -> Section:
     best = report.correlations[report.best_predictor]
     return Section(
         title="What predicts the order without training?",
-        answer=f"{skill_sentence(report)} Of single scores “{report.best_predictor}” correlates best with it, at "
+        answer=f"{skill_sentence(report.skill)} Of single scores “{report.best_predictor}” correlates best with it, at "
         f"{best.pointwise.value:.2f}, image by image (chance: ±{2 * best.chance.spread:.2f}).",
         panels=(
             Panel(
                 figure=predictors_figure(report),
-                shows="Correlation with accessibility. Bins flatter: they average away what a score misses. "
-                "Contrast knows nothing of the classes and serves as control.",
+                shows="Correlation with accessibility. Correlations of bins flatter a score: they average away what it "
+                "misses. Contrast knows nothing of the classes and serves as control.",
                 published="Accessibility against critical component: -0.93 after smoothing; against "
                 "discriminability in pixels: 0.44 to 0.51 on small data sets.",
                 measured=f"The best here is “{report.best_predictor}” at {best.pointwise.value:.2f}.",
@@ -164,20 +165,19 @@ def predictors_figure(report: OrderReport) -> Figure:
     )
 
 
-def skill_sentence(report: OrderReport) -> str:
-    """Whether late images can be named before training, beside chance."""
-    skill = report.skill
+def skill_sentence(skill: OrderSkill | None) -> str:
+    """Whether late images can be predicted before training, beside chance."""
     if skill is None:
-        return "Whether late images can be named before training cannot be told: one of the orders does not vary."
+        return "Whether late images can be predicted cannot be told: one of the orders does not vary."
     number = f"{skill.rank.value:.2f} ({skill.rank.low:.2f} to {skill.rank.high:.2f})"
     against = (
         f"rank correlation with the measured order over {skill.n_images:,} images: {number}; "
         f"chance: ±{skill.chance:.2f}"
     )
     if skill.rank.low <= skill.chance:
-        return f"Late images cannot be named before training ({against})."
-    how = "well" if skill.rank.low > 0.5 else "in part"
-    return f"Late images can be named before training {how} ({against})."
+        return f"Late images cannot be predicted before training ({against})."
+    how = "can be predicted well" if skill.rank.low > 0.5 else "can be predicted in part"
+    return f"Late images {how} before training ({against})."
 
 
 def hardness_sentence(found: Hardness) -> str:
@@ -234,7 +234,7 @@ def _doubtful(report: OrderReport) -> Section:
     return Section(
         title="Which labels look wrong?",
         answer="Images that every ensemble learned late and whose neighbours belong to another class. "
-        "Look at them: some are merely hard.",
+        "Look at them: some are right and just hard.",
         panels=(
             Panel(
                 figure=suspects_figure(report),

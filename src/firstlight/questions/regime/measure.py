@@ -79,7 +79,7 @@ class RegimeResult(Result):
         What steps of the same length in every weight tensor, in random directions, do: the null of movement
         without learning.
     null_range : Interval
-        Mean score of the random steps, and the range in which the score of one more would lie in 95 % of cases,
+        Mean score of the random steps, and the range in which the score of one more would lie in95% of cases,
         on other images too.
     unrelated : NtkChange
         How far the kernel of an independent initialisation is rotated from the initial kernel.

@@ -159,7 +159,7 @@ def _network(network: NetworkTour) -> tuple[Section, ...]:
             ),
             shows="The network in question first, then networks that learned the same task, then controls that could "
             "not: their labels were drawn at random, or their first layer was not trained.",
-            published="The papers train to 90 % and more on CIFAR-10.",
+            published="The papers train to 90% and more on CIFAR-10.",
             measured=f"{network.recipe}.",
             formulas=("loss",),
         )
@@ -185,10 +185,6 @@ def _network(network: NetworkTour) -> tuple[Section, ...]:
     trained = float(network.train_accuracy[0])
     answer = f"{_accurate(network)} Of its training images it classifies {trained:.1%} correctly."
     return (Section(title=TRAINED, answer=answer, panels=tuple(panels)),)
-
-
-def _network_answers(network: NetworkTour) -> tuple[Answer, ...]:
-    return (Answer(question="Did it learn the task?", answer=_accurate(network), section=TRAINED),)
 
 
 # ---------------------------------------------------------------- highlights of other parts
@@ -268,7 +264,7 @@ def _ansatz(result: AnsatzTour) -> tuple[Section, ...]:
 
 # The type of a part's result decides how it is shown; names and order of the parts stand in `questions.tour.PARTS`.
 PAGES: dict[type[Result], PartPage] = {
-    NetworkTour: PartPage(_network_answers, _network, _film),
+    NetworkTour: PartPage(lambda result: (), _network, _film),  # the head says how accurate it is
     OrderTour: PartPage(order_answers, order_sections, _first_and_last),
     IdentityTour: PartPage(identity_answers, identity_sections, _copies),
     FirstLayerTour: PartPage(first_layer_answers, first_layer_sections),
