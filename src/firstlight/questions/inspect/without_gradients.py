@@ -85,7 +85,9 @@ def applied_layers(model: nn.Module, image: Tensor, names: str | Sequence[str] =
         layers, skipped = discovered(recorder, image, names if isinstance(names, str) else tuple(names))
         calls, elements = dict(recorder.calls), dict(recorder.elements)
         seconds = math.inf
-        for _ in range(3):  # the first pass also compiled and allocated; the fastest is least disturbed by others
+        for _ in range(
+            3
+        ):  # the first pass also compiled and allocated; the fastest is least disturbed by others
             begun = time.perf_counter()
             outputs = run(model, image)
             seconds = min(seconds, time.perf_counter() - begun)
