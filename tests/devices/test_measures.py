@@ -29,6 +29,8 @@ from firstlight.models import build
 from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_tasks
 from firstlight.questions.inspect.newer_papers import feature_report
 from firstlight.questions.labels.measure import check_labels
+from reproduce.studies.identity.layer_probe import layer_probe
+from reproduce.studies.learning_order.compact_representation import compact_representation
 
 TIMES = {"seconds", "cost"}  # fields that are never twice the same
 
@@ -94,13 +96,13 @@ MEASURES = {
     "patch_basis": lambda m, b, data: patch_basis(m, data)[1],
     "explain_profile": lambda m, b, data: firstlight.explain_profile(m, data, subtract=b),
     "penultimate_features": lambda m, b, data: learning_order.penultimate_features(m, data.x),
-    "compact_representation": lambda m, b, data: learning_order.compact_representation(linear(m), (1, 6, 6)),
+    "compact_representation": lambda m, b, data: compact_representation(linear(m), (1, 6, 6)),
     "response": lambda m, b, data: identity.response(chain(m), data.x[0]),
     "image_outputs": lambda m, b, data: identity.image_outputs(chain(m), data.x),
     "layer_images": lambda m, b, data: identity.layer_images(chain(m), data.x[0]),
     "size_response": lambda m, b, data: identity.size_response(chain(m), data.x, (6, 9)),
     "upper_outputs": lambda m, b, data: upper_outputs(chain(m), data.x, layers=1),
-    "layer_probe": lambda m, b, data: layer_measures.layer_probe(chain(m), data, data),
+    "layer_probe": lambda m, b, data: layer_probe(chain(m), data, data),
     "stationarity": lambda m, b, data: stationarity(m, data, weight_decay=0.01, draws=2),
     "centred_ansatz": lambda m, b, data: centred_ansatz(m, data.x, initial=b, show=False),
     "activations": lambda m, b, data: layer_measures.activations(m, data.x),

@@ -13,7 +13,7 @@ from firstlight._internal.store import RunSpec, Store
 from firstlight._internal.tensor_files import load_tensors
 from firstlight.cli.main import main
 from firstlight.data import ImageData
-from firstlight.measures.learning_order import AccessibilityRecorder, CompactRecorder, RecordAccessibility
+from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility
 from firstlight.models import ModelSpec, build, linearize
 from firstlight.training import (
     Recipe,
@@ -26,6 +26,7 @@ from firstlight.training import (
     train_once,
 )
 from firstlight.training.recipe import OPTIMISERS
+from reproduce.studies.learning_order.compact_representation import CompactRecorder
 
 SHAPE = (1, 6, 6)
 SPEC = ModelSpec(name="fcn", classes=3, shape=SHAPE, options={"units": 5})

@@ -21,8 +21,8 @@ from firstlight.measures.copy_or_memorise.layer_images import (
     weight_layers,
     with_circular_padding,
 )
-from firstlight.measures.layers import averaging_votes, class_sums, layer_probe
 from reference import identity as naive
+from reproduce.studies.identity.layer_probe import averaging_votes, class_sums, layer_probe
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
 

@@ -12,8 +12,6 @@ from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisat
 from firstlight.maths import spearman
 from firstlight.measures.copy_or_memorise import layer_images
 from firstlight.measures.copy_or_memorise.layer_images import resized, weight_changes
-from firstlight.measures.layers import layer_probe
-from firstlight.measures.layers.layer_probe import averaging_votes, class_sums
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
@@ -28,6 +26,7 @@ from reproduce.studies.identity.common import (
     constant_at_zero,
     trained,
 )
+from reproduce.studies.identity.layer_probe import averaging_votes, class_sums, layer_probe
 
 TWO_LAYERS = replace(DESK_FCN, depth=2, stop_below=1e-3)
 GAP = "gain of the constant from training both layers"

@@ -22,9 +22,6 @@ from firstlight.maths.correlation import pearson
 from firstlight.measures.learning_order import (
     AccessibilityHistory,
     AccessibilityRecorder,
-    CompactRecorder,
-    activation_free_representation,
-    compact_representation,
     history_of,
 )
 from firstlight.measures.learning_order.constancy import varies
@@ -32,6 +29,11 @@ from firstlight.models import ModelSpec
 from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
 from reproduce.catalogue import Settings
+from reproduce.studies.learning_order.compact_representation import (
+    CompactRecorder,
+    activation_free_representation,
+    compact_representation,
+)
 
 # ---------------------------------------------------------------- data
 

@@ -9,7 +9,6 @@ from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
 from firstlight.data.interventions import ZCAWhitening
 from firstlight.maths import image_pca
-from firstlight.measures.learning_order import ComponentConvergence, component_convergence
 from firstlight.models import build
 from firstlight.models.two_layer import TwoLayerReLU
 from firstlight.theory import deep_linear as dl
@@ -30,6 +29,10 @@ from reproduce.studies.learning_order.common import (
     one_hot,
     order_by_index,
     training_accuracy,
+)
+from reproduce.studies.learning_order.compact_representation import (
+    ComponentConvergence,
+    component_convergence,
 )
 
 SPREAD, DISTANCE = "order of the spread left", "order of the distance left"

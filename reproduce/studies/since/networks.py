@@ -10,14 +10,15 @@ from firstlight._internal.seeds import global_seed
 from firstlight.data import load
 from firstlight.estimators import RFMProbe
 from firstlight.measures.feature_ansatz import centred_ansatz
-from firstlight.measures.first_layer import master_filters
 from firstlight.measures.layers import activations, class_variation
-from firstlight.measures.learning_order import accuracy_by_moments, score_agreement
+from firstlight.measures.learning_order import score_agreement
 from firstlight.measures.learning_order.constancy import ScoreAgreement
 from firstlight.measures.linearized import richness
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.since.common import DESK, SMOKE, NetworkPlan, Trained, trained_network
+from reproduce.studies.since.gaussian_copies import accuracy_by_moments
+from reproduce.studies.since.master_filters import master_filters
 
 
 @study("since.richness")

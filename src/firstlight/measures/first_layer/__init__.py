@@ -24,6 +24,5 @@ if TYPE_CHECKING:
         profiles_over_time,
     )
     from firstlight.measures.first_layer.first_convolution import Convolution, first_convolution
-    from firstlight.measures.first_layer.master_filters import master_filters
 
 lazy_exports(__name__)

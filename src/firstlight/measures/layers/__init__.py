@@ -7,6 +7,5 @@ from firstlight._internal.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from firstlight.measures.layers.activations import activations
     from firstlight.measures.layers.class_variation import class_variation
-    from firstlight.measures.layers.layer_probe import averaging_votes, class_sums, layer_probe
 
 lazy_exports(__name__)

@@ -12,13 +12,6 @@ if TYPE_CHECKING:
         RecordAccessibility,
         history_of,
     )
-    from firstlight.measures.learning_order.compact_representation import (
-        CompactRecorder,
-        ComponentConvergence,
-        activation_free_representation,
-        compact_representation,
-        component_convergence,
-    )
     from firstlight.measures.learning_order.constancy import (
         Constancy,
         OrderCorrelation,
@@ -35,6 +28,5 @@ if TYPE_CHECKING:
         discriminability,
         penultimate_features,
     )
-    from firstlight.measures.learning_order.gaussian_copies import accuracy_by_moments, gaussian_copies
 
 lazy_exports(__name__)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
-from firstlight.measures.learning_order import (
+from reproduce.studies.learning_order.compact_representation import (
     CompactRecorder,
     activation_free_representation,
     compact_representation,

@@ -9,10 +9,10 @@ from torch import nn
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.measures.first_layer.master_filters import master_filters
 from firstlight.measures.learning_order.constancy import score_agreement
-from firstlight.measures.learning_order.gaussian_copies import accuracy_by_moments, gaussian_copies
 from reference import since as reference
+from reproduce.studies.since.gaussian_copies import accuracy_by_moments, gaussian_copies
+from reproduce.studies.since.master_filters import master_filters
 
 
 def normal(*shape, seed=0):
