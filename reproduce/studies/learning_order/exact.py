@@ -8,7 +8,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
 from firstlight.data.interventions import Amplification, SeparatorLabels, ZCAWhitening
 from firstlight.maths import image_pca
-from firstlight.models.two_layer import TwoLayerReLU
+from firstlight.models.fully_connected import TwoLayerReLU
 from firstlight.theory import deep_linear as dl
 from firstlight.theory import two_layer_relu as theory
 from reproduce.catalogue import Settings, Study, study

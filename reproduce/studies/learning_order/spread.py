@@ -10,7 +10,7 @@ from firstlight.data import ImageData
 from firstlight.data.interventions import ZCAWhitening
 from firstlight.maths import image_pca
 from firstlight.models import build
-from firstlight.models.two_layer import TwoLayerReLU
+from firstlight.models.fully_connected import TwoLayerReLU
 from firstlight.theory import deep_linear as dl
 from firstlight.theory.deep_linear import principal_moments
 from firstlight.theory.two_layer_relu import exact_step

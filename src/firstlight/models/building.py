@@ -33,7 +33,7 @@ class Architecture:
 
 
 FAMILIES = (
-    "alexnet", "cnfa", "fully_connected", "image_to_image", "lenet", "resnet", "small_cnn", "two_layer", "vgg",
+    "alexnet", "cnfa", "fully_connected", "image_to_image", "lenet", "resnet", "small_cnn", "vgg",
 )  # fmt: skip
 """Files of this folder that register architectures."""
 

@@ -1,9 +1,13 @@
-"""Fully connected networks: classifiers, deep linear nets, and nets that return an image."""
+"""Fully connected networks: classifiers, deep linear and two-layer ReLU nets, and nets that return an image."""
 
 import math
 
+import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from firstlight._internal.errors import InvalidInput
+from firstlight._internal.shapes import Images
 from firstlight.models.building import Shape, dropout_slot, register_model, require_at_least
 
 
@@ -127,3 +131,46 @@ def residual_fcn(
     """Residual network of the identity task; by default as wide as the image."""
     units = math.prod(shape) if units is None else units
     return ResidualFCN(shape, blocks=blocks, units=units, bias=bias)
+
+
+class TwoLayerReLU(nn.Module):
+    r"""The map :math:`f(x) = a^\top \mathrm{relu}(W x)` with :math:`W` trained and :math:`a` fixed.
+
+    The read-out alternates between :math:`\pm 1/\sqrt{m}`. In a paired model
+    :math:`w_{2i} = -w_{2i-1}` and :math:`a_{2i} = -a_{2i-1}` at the start, which makes
+    :math:`f(x) = \frac12 a^\top W x` for every input off the hyperplanes.
+    """
+
+    readout: Tensor
+
+    def __init__(self, inputs: int, units: int, *, paired: bool) -> None:
+        super().__init__()
+        self.paired = paired
+        self.flatten = nn.Flatten()
+        self.hidden = nn.Linear(inputs, units, bias=False)
+        self.relu = nn.ReLU()
+        signs = 1 - 2 * (torch.arange(units) % 2)
+        self.register_buffer("readout", signs.to(self.hidden.weight.dtype) / math.sqrt(units))
+        self.tie_weights()
+
+    def tie_weights(self) -> None:
+        """Make every second row the negative of the one before it, if the model is paired."""
+        if self.paired:
+            with torch.no_grad():
+                self.hidden.weight[1::2] = -self.hidden.weight[::2]
+
+    def forward(self, x: Images) -> Float[Tensor, "n 1"]:
+        """Score of each image."""
+        hidden: Tensor = self.relu(self.hidden(self.flatten(x)))
+        return (hidden @ self.readout)[:, None]
+
+
+@register_model("two_layer_relu")
+def two_layer_relu(*, classes: int, shape: Shape, units: int = 1024, paired: bool = False) -> TwoLayerReLU:
+    """Two-layer model of PCBias: a single score, so ``classes=1``; labels are -1 and +1."""
+    if classes != 1:
+        raise InvalidInput(f"The two-layer ReLU model has one output: pass classes=1; got classes={classes}.")
+    require_at_least(1, units=units)
+    if paired and units % 2:
+        raise InvalidInput(f"`units` must be even to be paired; got units={units}.")
+    return TwoLayerReLU(math.prod(shape), units, paired=paired)

@@ -11,7 +11,7 @@ from firstlight._internal.autograd.model_state import evaluating
 from firstlight._internal.devices import device_of, follows_device
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight._internal.result import Result
-from firstlight.data.synthetic.digits import correlated_images
+from firstlight.data.synthetic.bars_and_digits import correlated_images
 from firstlight.maths.patches import sobel_magnitude
 
 Similarity = Literal["cosine", "pearson"]

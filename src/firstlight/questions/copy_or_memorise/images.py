@@ -13,7 +13,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight.data.catalogue import load, load_splits
 from firstlight.data.images import ImageData
 from firstlight.data.interventions.normalisation import MNIST_NORMALISATION, ChannelNormalisation
-from firstlight.data.synthetic.digits import digit_blends
+from firstlight.data.synthetic.bars_and_digits import digit_blends
 from firstlight.data.synthetic.patterns import patterns
 from firstlight.measures.copy_or_memorise.layer_images import resized
 
