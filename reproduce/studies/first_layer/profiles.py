@@ -119,7 +119,7 @@ class Consistency(Study):
         "desk": Config(n_images=500, epochs=60, mse_epochs=200),
         "night": Config(  # the bank has no narrow network and none with MSE; what needs those is not measured
             n_images=50_000, epochs=12, batch_size=128, other_model="resnet20", other_options=(),
-            networks=("small-cifar10-0", "small-cifar10-1"), other_network="resnet20-cifar10-0",
+            networks=("small-cifar10-0", "small-cifar10-1", "small-cifar10-2"), other_network="resnet20-cifar10-0",
         ),
     }  # fmt: skip
 
