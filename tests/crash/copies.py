@@ -68,10 +68,15 @@ def _become(root: Path, call: Callable[[], object], said: int, out: str) -> NoRe
         os._exit(code)
 
 
+NEWS = re.compile(r"(can be opened; it grows .*|about \d+:\d\d left|nearly done)\.$")
+"""What long commands say while nothing is wrong."""
+
+
 def is_one_line(code: int, said: str) -> bool:
     """Whether a command ended in one line that says what is wrong."""
     lines = [line for line in said.splitlines() if line.strip()]
-    complaints = [line for line in lines if re.match(r"(firstlight|reproduce): ", line)]
+    said_by_us = [line for line in lines if re.match(r"(firstlight|reproduce): ", line)]
+    complaints = [line for line in said_by_us if not NEWS.search(line)]
     return code in (1, 2) and len(complaints) == 1 and complaints == lines[-1:] and "Traceback" not in said
 
 
