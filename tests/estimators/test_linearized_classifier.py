@@ -51,6 +51,19 @@ def test_the_ridge_of_the_lowest_validation_error_is_taken():
     assert machine.score(unseen, labels) > 0.8
 
 
+def test_the_iterative_solver_answers_as_the_exact_one_does():
+    x, y = halves(40)
+    exact, iterative = (
+        clone(SMALL).set_params(ridge=(1e-3, 1e-1), solver=solver).fit(x, y)
+        for solver in ("exact", "iterative")
+    )
+    assert iterative.ridge_ == exact.ridge_
+    # ridges are relative to an eigenvalue that the iterative solver knows to a per cent
+    assert np.allclose(iterative.decision_function(x), exact.decision_function(x), atol=0.02)
+    with pytest.raises(InvalidInput, match=r"at least one number of at least 0.0001; got ridge=1e-06"):
+        clone(SMALL).set_params(ridge=1e-6, solver="iterative").fit(x, y)
+
+
 def test_sgd_trains_and_rows_arrays_and_pickles_agree():
     x, y = halves(40)
     rows = x.numpy().reshape(40, -1)

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 from firstlight import models, training
-from firstlight._internal.errors import InvalidInput
+from firstlight._internal.errors import Diverged, InvalidInput
 from firstlight._internal.seeds import global_seed
-from firstlight.measures.linearized import solve_linearized
+from firstlight.measures.linearized import solve_linearized, solve_linearized_by_steps
 from firstlight.theory.linearized import rate_of
 from reference import linearized as reference
 
@@ -101,3 +101,43 @@ def test_bad_input_is_refused():
         solve_linearized(network(), x, y[:, :1], show=False)
     with pytest.raises(InvalidInput, match="`form` must be"):
         solve_linearized(network(), x, y, form="both", show=False)
+
+
+@pytest.mark.parametrize(("n", "outputs"), [(1, 1), (6, 2), (40, 3)])
+def test_ridge_regression_by_steps_is_the_direct_solve(n, outputs):
+    model, (x, y) = network(outputs), problem(n, outputs)
+    rows = reference.jacobian(model, x)
+    wanted = (y - model(x).detach()).flatten()
+    largest = torch.linalg.eigvalsh(rows @ rows.T)[-1]
+    ridges = (1e-1, 1e-3)
+    for solved, ridge in zip(
+        solve_linearized_by_steps(model, x, y, ridges=ridges, tolerance=1e-12, show=False),
+        ridges,
+        strict=True,
+    ):
+        shifted = rows.T @ rows + ridge * largest * torch.eye(rows.shape[1], dtype=torch.float64)
+        expected = torch.linalg.solve(shifted, rows.T @ wanted)
+        # the largest eigenvalue is known to a per cent, which moves the solution by at most as much
+        assert (flat(solved.model) - expected).norm() < 2e-2 * expected.norm()
+        gradient = rows.T @ (rows @ flat(solved.model) - wanted)
+        slope = (rows.T @ wanted).norm()
+        # at the solution the gradient of the loss is -λ u, for the λ that was used
+        used = -(gradient @ flat(solved.model)) / flat(solved.model).square().sum()
+        assert abs(used / (ridge * largest) - 1) < 2e-2
+        assert (gradient + used * flat(solved.model)).norm() < 1e-8 * slope
+        assert solved.residual < 1e-8
+
+
+def test_a_network_that_fits_already_does_not_move():
+    model, (x, _) = network(), problem()
+    (solved,) = solve_linearized_by_steps(model, x, model(x).detach(), ridges=(0.1,), show=False)
+    assert not flat(solved.model).any()
+    assert solved.residual == 0
+
+
+def test_what_steps_cannot_solve_is_refused():
+    model, (x, y) = network(3), problem(40, 3)
+    with pytest.raises(InvalidInput, match="must be finite and positive"):
+        next(solve_linearized_by_steps(model, x, y, ridges=(0.0,), show=False))
+    with pytest.raises(Diverged, match="did not reach 1e-06 in 2 steps"):
+        next(solve_linearized_by_steps(model, x, y, ridges=(1e-8,), most=2, show=False))

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,14 +13,15 @@ from firstlight._internal.devices import computing_on
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight.estimators.image_rows import new_images
 from firstlight.estimators.kernel_machine import KernelClassifier, no_type_check, split, store
-from firstlight.measures.linearized.exact_solution import LinearSolution, solve_linearized
+from firstlight.measures.linearized.exact_solution import solve_linearized, solve_linearized_by_steps
 from firstlight.models.building import build
 from firstlight.models.linearized import LinearizedModel, linearize
 from firstlight.training.loop import predictions, train
 from firstlight.training.recipe import Recipe
 
-SOLVERS = ("auto", "exact", "sgd")
+SOLVERS = ("auto", "exact", "iterative", "sgd")
 RIDGES = (0.0, 1e-8, 1e-6, 1e-4, 1e-2)
+_SMALLEST_STEPPED = 1e-4  # ridge; a hundred steps or so, and ten times as many for a hundredth of it
 _MOST_ROWS = 20_000  # of the tangent kernel: 3 GB, and hours beyond
 _QUICK_ROWS = (
     3_000  # solved within a minute on one core; a number of rows, as a clock would change what is fitted
@@ -45,12 +46,13 @@ class LinearizedClassifier(KernelClassifier):
     model_options : dict of str to object, optional
         Further options of the architecture.
     solver : str, default 'auto'
-        How to solve: "exact", at most 20 000 images times classes; "sgd"; or "auto", which solves exactly up to 3000
-        images times classes and trains above, so that it ends within about a minute. An exact solve that
-        will take longer warns first, with an estimate.
+        How to solve: "exact", at most 20 000 images times classes; "iterative", any number of them, with ridges of at
+        least 1e-4; "sgd"; or "auto", which solves exactly up to 3000 images times classes and trains above, so that it
+        ends within about a minute. An exact solve that will take longer warns first, with an estimate.
     ridge : float or sequence of float, default RIDGES
-        Ridge of the exact solver, relative to the largest eigenvalue of the kernel. Of several, the one with
-        the lowest squared error on a validation share is taken; then all images are fitted.
+        Ridge of the exact and the iterative solver, relative to the largest eigenvalue of the kernel. Of several, the
+        one with the lowest squared error on a validation share is taken; then all images are fitted. The iterative
+        solver leaves out those below 1e-4, for which it would take hundreds of epochs.
     validation : float, default 0.2
         Share of the images that chooses the ridge.
     lr, momentum, weight_decay, batch_size, epochs : float or int
@@ -69,7 +71,7 @@ class LinearizedClassifier(KernelClassifier):
     model_
         The fitted :class:`firstlight.models.LinearizedModel`.
     solver_
-        "exact" or "sgd": the one that was used.
+        "exact", "iterative" or "sgd": the one that was used.
     ridge_, ridge_errors_
         The ridge taken, and the validation error of each.
 
@@ -117,7 +119,7 @@ class LinearizedClassifier(KernelClassifier):
         if self.solver == "auto":
             self.solver_ = "exact" if targets.numel() <= _QUICK_ROWS else "sgd"
         with computing_on(self.device):
-            if self.solver_ == "exact":
+            if self.solver_ in ("exact", "iterative"):
                 self.model_ = self._solved(network, images, targets)
             else:
                 self.model_ = linearize(network)
@@ -139,30 +141,46 @@ class LinearizedClassifier(KernelClassifier):
         return network.double()
 
     def _solved(self, network: nn.Module, images: Tensor, targets: Tensor) -> LinearizedModel:
-        if targets.numel() > _MOST_ROWS:
-            raise InvalidInput(
-                f"the exact solver takes at most {_MOST_ROWS} images times classes; got {len(targets)} x "
-                f"{targets.shape[1]}. Use fewer images or solver='sgd'."
-            )
-        _warn_of_time(targets.numel())
         ridges = (self.ridge,) if isinstance(self.ridge, int | float) else tuple(self.ridge)
+        if self.solver_ == "iterative":
+            ridges = tuple(ridge for ridge in ridges if ridge >= _SMALLEST_STEPPED)
+        else:
+            if targets.numel() > _MOST_ROWS:
+                raise InvalidInput(
+                    f"the exact solver takes at most {_MOST_ROWS} images times classes; got {len(targets)} x "
+                    f"{targets.shape[1]}. Use fewer images, solver='iterative' or solver='sgd'."
+                )
+            _warn_of_time(targets.numel())
         if not ridges:
-            raise InvalidInput("`ridge` must hold at least one number; it is empty.")
+            least = f" of at least {_SMALLEST_STEPPED}" if self.solver_ == "iterative" else ""
+            raise InvalidInput(f"`ridge` must hold at least one number{least}; got ridge={self.ridge}.")
         self.ridge_ = float(ridges[0])
         self.ridge_errors_: tuple[float, ...] = ()
         if len(ridges) > 1:
             fitting, choosing = split(targets, self.validation, seed=self._seed, by_class=True)
-            part = solve_linearized(network, images[fitting], targets[fitting], show=False)
+            wanted = targets[choosing]
             errors = [
-                float(
-                    (self._answers(_with_ridge(part, r), images[choosing]) - targets[choosing]).square().sum()
-                )
-                for r in ridges
+                float((self._answers(solved, images[choosing]) - wanted).square().sum()) / len(choosing)
+                for solved in self._solutions(network, images[fitting], targets[fitting], ridges)
             ]
-            self.ridge_errors_ = tuple(error / len(choosing) for error in errors)
+            self.ridge_errors_ = tuple(errors)
             self.ridge_ = float(ridges[errors.index(min(errors))])
-        whole = solve_linearized(network, images, targets, show=False)
-        return _with_ridge(whole, self.ridge_)
+        (model,) = self._solutions(network, images, targets, (self.ridge_,))
+        return model
+
+    def _solutions(
+        self, network: nn.Module, images: Tensor, targets: Tensor, ridges: Sequence[float]
+    ) -> Iterator[LinearizedModel]:
+        """Solve for each ridge in turn."""
+        if self.solver_ == "iterative":
+            for solved in solve_linearized_by_steps(network, images, targets, ridges=ridges, show=False):
+                yield solved.model
+        else:
+            whole = solve_linearized(network, images, targets, show=False)
+            for ridge in ridges:
+                if not 0 <= ridge < float("inf"):
+                    raise InvalidInput(f"`ridge` must be finite and at least 0; got ridge={ridge}.")
+                yield whole.solution(ridge=ridge * whole.fit.largest)
 
     @property
     def _seed(self) -> int:
@@ -203,9 +221,3 @@ def _warn_of_time(rows: int) -> None:
             "solver='sgd' or fewer images are faster.",
             stacklevel=4,
         )
-
-
-def _with_ridge(solved: LinearSolution, ridge: float) -> LinearizedModel:
-    if not 0 <= ridge < float("inf"):
-        raise InvalidInput(f"`ridge` must be finite and at least 0; got ridge={ridge}.")
-    return solved.solution(ridge=ridge * solved.fit.largest)

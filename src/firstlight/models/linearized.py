@@ -87,6 +87,11 @@ class LinearizedModel(nn.Module):
             )
         return dict(zip(names, gradients, strict=True))
 
+    def pushforward(self, displacement: Mapping[str, Tensor], *inputs: Any, **options: Any) -> Tensor:
+        """The product :math:`J u` with a displacement of all trainable weights, by one pass forwards."""
+        with torch.no_grad():
+            return self._expanded(displacement, inputs, options)[1]
+
     def weights(self) -> dict[str, Tensor]:
         """The displaced weights :math:`w_0 + u`, by name."""
         held = self._held()

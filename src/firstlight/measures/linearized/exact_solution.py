@@ -1,14 +1,17 @@
 """The linearised network solved exactly, as a model to call like any other."""
 
 import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from firstlight._internal.devices import in_double, on_cpu, placed
-from firstlight._internal.errors import InvalidInput
+from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.progress import progress
 from firstlight._internal.shapes import Images
 from firstlight.measures.linearized.tangent_kernel import jacobian, ntk_gram
 from firstlight.models.linearized import LinearizedModel, linearize
@@ -100,18 +103,8 @@ def solve_linearized(
     """
     if form not in ("auto", "dual", "primal"):
         raise InvalidInput(f"`form` must be 'auto', 'dual' or 'primal'; got {form!r}.")
-    # float64, for eigenvalues of JJᵀ span more digits than float32 has
-    twin = in_double(model).eval()
-    line, x = linearize(twin), images.detach().cpu().double()
-    targets = targets.cpu()
-    with placed(line) as device:
-        start = torch.cat([line.start_outputs(part.to(device)).cpu() for part in torch.split(x, _BLOCK)])
-    if start.shape != targets.shape:
-        raise InvalidInput(
-            f"`targets` must have the shape of the outputs, {tuple(start.shape)}; got {tuple(targets.shape)}."
-        )
-    # r = y - f(w0, X): u = J⁺ r is the displacement of least norm
-    residuals = (targets.double() - start).reshape(-1, 1)
+    twin, line, x, residuals = _least_squares(model, images, targets)
+    n_outputs, residuals = residuals.shape[1], residuals.reshape(-1, 1)
     weights = sum(p.numel() for p in line.parameters())
     if form == "auto":
         # the smaller problem: n·outputs squared for JJᵀ, or weights squared for JᵀJ
@@ -122,4 +115,139 @@ def solve_linearized(
         fit = fit_from_gram(kernel, residuals, cutoff=cutoff)
     else:
         fit = fit_from_jacobian(jacobian(twin, x), residuals, cutoff=cutoff)
-    return LinearSolution(line=line, images=x, n_outputs=start.shape[1], fit=fit, form=form)
+    return LinearSolution(line=line, images=x, n_outputs=n_outputs, fit=fit, form=form)
+
+
+def _least_squares(
+    model: nn.Module, images: Images, targets: Float[Tensor, "n outputs"]
+) -> tuple[nn.Module, LinearizedModel, Images, Float[Tensor, "n outputs"]]:
+    """The network in float64, its linearisation, the images, and r = y - f(w0, X): J⁺ r has the least norm."""
+    # eigenvalues of JJᵀ span more digits than float32 has
+    twin = in_double(model).eval()
+    line, x = linearize(twin), images.detach().cpu().double()
+    targets = targets.cpu()
+    with placed(line) as device:
+        start = torch.cat([line.start_outputs(part.to(device)).cpu() for part in torch.split(x, _BLOCK)])
+    if start.shape != targets.shape:
+        raise InvalidInput(
+            f"`targets` must have the shape of the outputs, {tuple(start.shape)}; got {tuple(targets.shape)}."
+        )
+    return twin, line, x, targets.double() - start
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IterativeSolution:
+    """A ridge regression of a linearised network, solved by steps.
+
+    Parameters
+    ----------
+    ridge : float
+        As a share of the largest eigenvalue of the tangent kernel.
+    model : LinearizedModel
+        The linearised network at the solution.
+    steps : int
+        Steps taken for this ridge, each one product with J and one with its transpose.
+    residual : float
+        What is left of the gradient of the loss, as a share of that at u = 0.
+    """
+
+    ridge: float
+    model: LinearizedModel
+    steps: int
+    residual: float
+
+
+def solve_linearized_by_steps(
+    model: nn.Module,
+    images: Images,
+    targets: Float[Tensor, "n outputs"],
+    *,
+    ridges: Sequence[float],
+    tolerance: float = 1e-6,
+    most: int = 500,
+    show: bool | None = None,
+) -> Iterator[IterativeSolution]:
+    r"""Ridge regression of a linearised network without its tangent kernel, for any number of images.
+
+    .. math:: \min_u \|J u - r\|^2 + \lambda \lambda_{max}(J J^\top)\, \|u\|^2
+
+    Only products :math:`J u` (a pass forwards) and :math:`J^\top r` (a pass backwards) are taken, by LSMR in float64:
+    memory for a few copies of the weights, and a time per step of about two epochs of training. The number of steps
+    grows with :math:`1/\sqrt\lambda`.
+
+    Parameters
+    ----------
+    model, images, targets
+        As for :func:`solve_linearized`.
+    ridges : sequence of float
+        Each relative to the largest eigenvalue of the tangent kernel, positive.
+    tolerance : float, default 1e-06
+        Where LSMR stops.
+    most : int, default 500
+        Steps after which :class:`firstlight._internal.errors.Diverged` is raised.
+    show : bool, optional
+        Force the progress bar on or off.
+
+    Yields
+    ------
+    IterativeSolution
+        One for each ridge, as soon as it is found.
+
+    References
+    ----------
+    .. [1] D. C.-L. Fong, M. Saunders: LSMR: An iterative algorithm for sparse least-squares problems, 2011.
+    """
+    from scipy.sparse.linalg import LinearOperator, eigsh, lsmr
+
+    if not all(0 < ridge < float("inf") for ridge in ridges):
+        raise InvalidInput(f"`ridges` must be finite and positive; got {tuple(ridges)}.")
+    _, line, x, residuals = _least_squares(model, images, targets)
+    shapes = {name: u.shape for name, u in line.displacement.named_parameters()}
+    sizes, wanted = [shape.numel() for shape in shapes.values()], residuals.numpy().ravel()
+
+    def by_name(flat: np.ndarray) -> dict[str, Tensor]:
+        parts = torch.split(torch.from_numpy(flat.ravel()), sizes)
+        return {name: part.reshape(shapes[name]) for name, part in zip(shapes, parts, strict=True)}
+
+    with placed(line) as device, progress("Linearised network", total=most, unit="steps", show=show) as bar:
+
+        def push(flat: np.ndarray) -> np.ndarray:  # u → J u
+            bar.advance()
+            moved = {name: part.to(device) for name, part in by_name(flat).items()}
+            blocks = [line.pushforward(moved, part.to(device)).cpu() for part in torch.split(x, _BLOCK)]
+            return torch.cat(blocks).numpy().ravel()
+
+        def pull(flat: np.ndarray) -> np.ndarray:  # r → Jᵀ r
+            rows = torch.from_numpy(flat.ravel()).reshape(residuals.shape)
+            total = torch.zeros(sum(sizes), dtype=torch.float64)
+            for part, cotangents in zip(torch.split(x, _BLOCK), torch.split(rows, _BLOCK), strict=True):
+                pulled = line.pullback(cotangents.to(device), part.to(device))
+                total += torch.cat([value.flatten().cpu() for value in pulled.values()])
+            return total.numpy()
+
+        line(x[:1].to(device))  # checks once that forwards and backwards have one derivative
+        jacobian = LinearOperator((wanted.size, sum(sizes)), matvec=push, rmatvec=pull, dtype=np.float64)
+        gradient = pull(wanted)
+        squared = LinearOperator(
+            (sum(sizes),) * 2, matvec=lambda flat: pull(push(flat)), dtype=np.float64
+        )  # JᵀJ, whose largest eigenvalue a ridge needs to a few per cent only
+        slope = np.linalg.norm(gradient)
+        (largest,) = (
+            eigsh(squared, k=1, v0=gradient, tol=1e-2, return_eigenvectors=False) if slope else (0.0,)
+        )
+        for ridge in ridges:
+            bar.update(completed=0, note=f"ridge {ridge:g}")
+            found, reason, steps, _, left, *_ = lsmr(
+                jacobian, wanted, damp=(ridge * largest) ** 0.5, atol=tolerance, btol=tolerance, conlim=0.0,
+                maxiter=most,
+            )  # fmt: skip
+            if reason == 7:
+                raise Diverged(
+                    f"LSMR did not reach {tolerance:g} in {most} steps. Raise the ridge (now {ridge:g}) or `most`."
+                )
+            solved = copy.deepcopy(line).displace(
+                {name: part.to(device) for name, part in by_name(found).items()}
+            )
+            yield IterativeSolution(
+                ridge=ridge, model=solved, steps=steps, residual=float(left / slope) if slope else 0.0
+            )
