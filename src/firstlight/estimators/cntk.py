@@ -46,7 +46,8 @@ class _FixedKernel(KernelMachine):
         self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge))
 
 
-_PARAMETERS = """
+class CNTKClassifier(KernelClassifier, _FixedKernel):
+    """Classification by kernel ridge regression with a convolutional kernel.
 
     Parameters
     ----------
@@ -65,15 +66,7 @@ _PARAMETERS = """
         Precision of the kernel matrix; "single" still uses double precision where it is needed.
     n_jobs : int, optional
         Number of threads.
-"""
 
-
-class CNTKClassifier(KernelClassifier, _FixedKernel):
-    """Classification by kernel ridge regression with a convolutional kernel."""
-
-    __doc__ += (
-        _PARAMETERS
-        + """
     Examples
     --------
     >>> import numpy as np
@@ -82,8 +75,7 @@ class CNTKClassifier(KernelClassifier, _FixedKernel):
     >>> y = np.repeat(["noise", "line"], 20)
     >>> CNTKClassifier(depth=2).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.8
     True
-"""
-    )
+    """
 
     def fit(self, X: Any, y: Any) -> "CNTKClassifier":
         """Solve the ridge regression on one-hot targets."""
@@ -92,9 +84,7 @@ class CNTKClassifier(KernelClassifier, _FixedKernel):
 
 
 class CNTKRegressor(KernelRegressor, _FixedKernel):
-    """Kernel ridge regression with a convolutional kernel."""
-
-    __doc__ += _PARAMETERS
+    """Kernel ridge regression with a convolutional kernel; parameters as for :class:`CNTKClassifier`."""
 
     def fit(self, X: Any, y: Any) -> "CNTKRegressor":
         """Solve the ridge regression on centred targets."""

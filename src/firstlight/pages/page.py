@@ -30,7 +30,7 @@ class Panel:
     measured : str, default ''
         What this run gave.
     formulas : tuple of str, default ()
-        Names in :data:`firstlight.pages.formulas.FORMULAS`, to which the page links.
+        Names in :func:`firstlight.pages.formulas.formulas`, to which the page links.
     """
 
     figure: Figure
