@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstlight.data import ImageData, load
-from firstlight.data.synthetic import bars_in_noise, digits_in_noise
 from firstlight.kernels import ConvKernel, Kernel, PatchKernel, median_bandwidth
 from firstlight.maths import sobel_magnitude
 from firstlight.measures.feature_ansatz import layer_maps, patch_gradients
@@ -30,6 +29,7 @@ from reproduce.studies.feature_ansatz.common import (
     updated_metric,
 )
 from reproduce.studies.feature_ansatz.machines import convolutions, filter_covariance, leading_eigenvectors
+from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise, digits_in_noise
 
 PAPER = "CNFA"
 SHOWN = 8  # photographs in a row

@@ -22,15 +22,16 @@ from firstlight.kernels.accelerator import accelerator, uses_tensors
 from firstlight.measures import copy_or_memorise as identity
 from firstlight.measures import layers as layer_measures
 from firstlight.measures import learning_order, linearized
-from firstlight.measures.copy_or_memorise.layer_images import upper_outputs
-from firstlight.measures.feature_ansatz import ansatz, centred_ansatz, patch_gradients, stationarity
+from firstlight.measures.feature_ansatz import ansatz, centred_ansatz, patch_gradients
 from firstlight.measures.first_layer import patch_basis, profile
 from firstlight.models import build
 from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_tasks
 from firstlight.questions.inspect.newer_papers import feature_report
 from firstlight.questions.labels.measure import check_labels
+from reproduce.studies.identity.layer_images import upper_outputs
 from reproduce.studies.identity.layer_probe import layer_probe
 from reproduce.studies.learning_order.compact_representation import compact_representation
+from reproduce.studies.since.stationarity import stationarity
 
 TIMES = {"seconds", "cost"}  # fields that are never twice the same
 

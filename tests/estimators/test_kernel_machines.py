@@ -16,7 +16,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from contract import contract
 from firstlight._internal.errors import InvalidInput
-from firstlight.data.synthetic import bars_in_noise
 from firstlight.estimators import (
     CNTKClassifier,
     CNTKRegressor,
@@ -27,6 +26,7 @@ from firstlight.estimators import (
     save_machine,
 )
 from firstlight.kernels import ConvKernel, kernel_gram
+from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise
 
 ALL = [
     CNTKClassifier(),

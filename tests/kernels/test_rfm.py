@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from firstlight._internal.errors import Diverged, InvalidInput
-from firstlight.data.synthetic import bars_in_noise
 from firstlight.kernels import (
     CholeskyPath,
     ConvKernel,
@@ -20,6 +19,7 @@ from firstlight.kernels import (
     solve_ridge,
 )
 from firstlight.kernels.ridge import LARGE
+from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise
 
 
 def problem(n: int = 60):

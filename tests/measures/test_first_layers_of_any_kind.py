@@ -44,7 +44,7 @@ def naive_windows(x, layer):
 
 
 def expected(patches, filters):
-    _, covariance = naive_covariance(patches.numpy(), center=True)
+    _, covariance = naive_covariance(patches.numpy())
     values, vectors = torch.linalg.eigh(torch.from_numpy(covariance))
     energies = naive_profile(filters.numpy(), vectors.flip(1).numpy())
     return torch.tensor(energies, dtype=torch.float64), values.flip(0)

@@ -11,9 +11,13 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import pearson, sobel_magnitude
 from firstlight.measures import copy_or_memorise as measures
-from firstlight.measures.copy_or_memorise.layer_images import (
+from firstlight.questions.copy_or_memorise.images import resized
+from reference import identity as naive
+from reproduce.studies.identity.exact_identity import identity_cnn
+from reproduce.studies.identity.layer_images import (
+    layer_images,
     output_variation,
-    resized,
+    size_response,
     stage_outputs,
     top_singular_image,
     upper_outputs,
@@ -21,7 +25,6 @@ from firstlight.measures.copy_or_memorise.layer_images import (
     weight_layers,
     with_circular_padding,
 )
-from reference import identity as naive
 from reproduce.studies.identity.layer_probe import averaging_votes, class_sums, layer_probe
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
@@ -124,7 +127,7 @@ def test_layer_probe_of_the_identity_has_one_error_everywhere_and_batches_do_not
     y = torch.arange(40) % 4
     x = draw(40, 1, 5, 5).float() + nn.functional.one_hot(y, 25).reshape(40, 1, 5, 5)
     data = ImageData(x, y, ("a", "b", "c", "d"))
-    model = models.identity_cnn(1, depth=3)
+    model = identity_cnn(1, depth=3)
     whole = layer_probe(model, data, data)
     parts = layer_probe(model, data, data, batch_size=7)
     assert torch.equal(whole.errors, parts.errors)
@@ -181,16 +184,16 @@ def test_top_singular_image_is_the_fixed_point_of_power_iteration(c, h, w, seed)
 
 def test_layer_images_of_the_identity_show_the_input():
     image = draw(1, 6, 7).float()
-    found = measures.layer_images(models.identity_cnn(1, depth=3), image)
+    found = layer_images(identity_cnn(1, depth=3), image)
     assert abs(float(pearson(found.best[-1].flatten(), image.mean(0).flatten()))) == pytest.approx(1)
     assert found.singular.shape == found.first.shape == (3, 6, 7)
     with pytest.raises(InvalidInput, match="keep the image size"):
-        measures.layer_images(models.build("identity_fcn", shape=(1, 6, 7)), image)
+        layer_images(models.build("identity_fcn", shape=(1, 6, 7)), image)
 
 
 def test_size_response_and_variation_know_the_identity_and_a_constant():
     images = draw(3, 1, 8, 8).float()
-    found = measures.size_response(models.identity_cnn(1, depth=2), images, (4, 8, 16))
+    found = size_response(identity_cnn(1, depth=2), images, (4, 8, 16))
     assert torch.allclose(found.identity, torch.ones(3).double())
     assert output_variation(images[:1].expand(4, 1, 8, 8)) == 0
     assert output_variation(images) > 0.5

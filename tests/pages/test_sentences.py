@@ -20,7 +20,7 @@ def rows(values, *, pair=TRAINED, low=0.4, high=0.6, draws=8):
     """Layers with these correlations, beside nulls that span one range."""
     return tuple(
         AnsatzRow(
-            layer=f"layer{i}", pair=pair, pearson=value, cosine=value, pearson_error=0.01, cosine_error=0.01,
+            layer=f"layer{i}", pair=pair, pearson=value, cosine=value, pearson_error=0.01,
             null_pearson=torch.linspace(low, high, draws, dtype=torch.float64),
             null_cosine=torch.linspace(low, high, draws, dtype=torch.float64),
             isotropy=0.9, n_filters=8, patch_size=27, is_output=False,

@@ -26,7 +26,6 @@ from firstlight.measures.learning_order import (
 )
 from firstlight.measures.learning_order.constancy import varies
 from firstlight.models import ModelSpec
-from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
 from reproduce.catalogue import Settings
 from reproduce.studies.learning_order.compact_representation import (
@@ -34,6 +33,7 @@ from reproduce.studies.learning_order.compact_representation import (
     activation_free_representation,
     compact_representation,
 )
+from reproduce.studies.learning_order.deep_linear import columns_at, principal_moments
 
 # ---------------------------------------------------------------- data
 

@@ -8,13 +8,7 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from firstlight.data import ImageData
-from firstlight.data.interventions import (
-    Amplification,
-    ChannelNormalisation,
-    ComponentProjection,
-    SeparatorLabels,
-    ZCAWhitening,
-)
+from firstlight.data.interventions import ChannelNormalisation
 from firstlight.maths import PCA, image_pca, pearson
 from firstlight.measures.learning_order import AccessibilityHistory, learning_order_constancy
 from firstlight.training import geometric_steps
@@ -34,6 +28,12 @@ from reproduce.studies.learning_order.common import (
     running_constancy,
     training_accuracy,
 )
+from reproduce.studies.learning_order.principal_components import (
+    Amplification,
+    ComponentProjection,
+    ZCAWhitening,
+)
+from reproduce.studies.learning_order.separator_labels import SeparatorLabels
 
 CONDITIONS = ("top", "none", "bottom")
 LINEAR, CNN = "gap of linear networks", "gap of CNNs"

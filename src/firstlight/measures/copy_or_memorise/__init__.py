@@ -16,9 +16,5 @@ if TYPE_CHECKING:
         response,
         similarities,
     )
-    from firstlight.measures.copy_or_memorise.layer_images import (
-        layer_images,
-        size_response,
-    )
 
 lazy_exports(__name__)

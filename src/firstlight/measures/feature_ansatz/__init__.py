@@ -31,6 +31,5 @@ if TYPE_CHECKING:
         PatchGradients,
         patch_gradients,
     )
-    from firstlight.measures.feature_ansatz.stationarity import stationarity
 
 lazy_exports(__name__)

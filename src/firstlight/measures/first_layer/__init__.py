@@ -5,18 +5,10 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.measures.first_layer.consistency import (
-        Agreement,
-        Consistency,
-        agreement,
-        consistency,
-        label_correlation,
-    )
+    from firstlight.measures.first_layer.consistency import Consistency, agreement, consistency
     from firstlight.measures.first_layer.energy_profile import (
-        FrequencyReading,
         Profile,
         band_energy,
-        component_frequencies,
         energy_profile,
         patch_basis,
         profile,

@@ -16,10 +16,10 @@ class NetworkTour(Result):
 
     Parameters
     ----------
-    name, recipe : str
-        What it is called, and how it was trained, in words.
-    n_train, n_test : int
-        Number of images.
+    recipe : str
+        How it was trained, in words.
+    n_test : int
+        Number of test images.
     chance : float
         Test accuracy without learning.
     names : tuple of str
@@ -34,9 +34,7 @@ class NetworkTour(Result):
         Filters of its first layer at those moments.
     """
 
-    name: str
     recipe: str
-    n_train: int
     n_test: int
     chance: float
     names: tuple[str, ...]
@@ -54,9 +52,7 @@ def run_network_tour(subject: Subject) -> NetworkTour:
     first = subject.networks[0]
     steps, film = film_of(first)
     return NetworkTour(
-        name=first.name,
         recipe=subject.recipe,
-        n_train=subject.n_train,
         n_test=subject.n_test,
         chance=subject.chance,
         names=tuple(name for name, _ in everyone),
