@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -18,6 +19,7 @@ from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import Kernel, check_gradients
 from firstlight.kernels.ridge import check_ridge, ridge_solution, ridge_solver, scaled_gram
 
+Solution = TypeVar("Solution")
 RIDGES = (1e-8, 1e-5, 1e-3)
 """Ridges that are tried by default."""
 
@@ -129,8 +131,7 @@ def learn_metric(
         finished, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges, show)
         done.append(finished)
         listen(finished)
-        best = min(range(len(done)), key=lambda i: done[i].error)
-        if number == rounds or (patience is not None and number - best >= patience):
+        if is_last(done, rounds, patience):
             break
         # α solves for K / largest: f = Σ (α / largest) K(x_i, ·)
         metric = kernel_agop(x, alpha / largest, x[some], **plain)  # type: ignore[arg-type]
@@ -138,7 +139,7 @@ def learn_metric(
         if size == 0:
             break  # a constant predictor: there is nothing to learn from
         metric = metric / size
-    return Rounds(rounds=tuple(done), best=best)
+    return Rounds(rounds=tuple(done), best=best_round(done))
 
 
 def _best_ridge(
@@ -156,26 +157,44 @@ def _best_ridge(
         if len(ridges) > 1
         else partial(ridge_solution, inner, y)
     )
-    coefficients, errors, guesses = [], [], []
+    coefficients, guesses = [], []
     for ridge in ridges:
         try:
             coefficients.append(solution(ridge))
         except Diverged:  # above the memory the smallest ridges may be out of reach; the others are not
             coefficients.append(torch.full_like(y, math.nan, dtype=torch.float64))
         guesses.append(outer @ coefficients[-1])
-        error = float((guesses[-1] - y_valid).square().sum(1).mean())
-        errors.append(error if math.isfinite(error) else math.inf)
-    if min(errors) == math.inf:
+    return judged_round(number, metric, list(zip(ridges, guesses, coefficients, strict=True)), y_valid)
+
+
+def judged_round(
+    number: int, metric: Tensor, tried: Sequence[tuple[float, Tensor, Solution]], y_valid: Tensor
+) -> tuple[Round, Solution]:
+    """The round with the ridge of lowest validation squared error, of (ridge, guesses, solution) for each."""
+    squares = [float((guess - y_valid).square().sum(1).mean()) for _, guess, _ in tried]
+    errors = [error if math.isfinite(error) else math.inf for error in squares]
+    best = min(range(len(tried)), key=errors.__getitem__, default=None)
+    if best is None or errors[best] == math.inf:
         raise Diverged(
-            f"No ridge of {tuple(ridges)} could be solved for {len(y)} images in memory. Add a larger one."
+            "No ridge that was tried could be solved in memory. Add a larger one, or use fewer images."
         )
-    best = min(range(len(ridges)), key=lambda i: errors[i])
-    right = (guesses[best].argmax(1) == y_valid.argmax(1)).double().mean()
+    ridge, guess, solution = tried[best]
+    accuracy = (guess.argmax(1) == y_valid.argmax(1)).double().mean()
     finished = Round(
-        number=number, metric=metric, ridge=float(ridges[best]), error=errors[best],
-        accuracy=float(right), errors=tuple(errors),
+        number=number, metric=metric, ridge=float(ridge), error=errors[best], accuracy=float(accuracy),
+        errors=tuple(errors),
     )  # fmt: skip
-    return finished, coefficients[best]
+    return finished, solution
+
+
+def is_last(done: Sequence[Round], rounds: int, patience: int | None) -> bool:
+    """Whether no round follows: there were enough, or too many without a lower error."""
+    return len(done) > rounds or (patience is not None and len(done) - 1 - best_round(done) >= patience)
+
+
+def best_round(done: Sequence[Round]) -> int:
+    """Number of the round of lowest squared error, the first of several."""
+    return min(range(len(done)), key=lambda i: done[i].error)
 
 
 def round_subset(n: int, wanted: int | None, seed: int) -> Tensor:
