@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from firstlight.data import ImageData, load
 from firstlight.kernels import ConvKernel, Kernel, PatchKernel, median_bandwidth
 from firstlight.maths import sobel_magnitude
-from firstlight.measures.feature_ansatz import layer_maps, patch_gradients
+from firstlight.measures.feature_ansatz.layer_maps import layer_maps
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.networks.bank import load_network
 from firstlight.pages.figures import Figure
 from reproduce.plates.grids import picture_rows, signed, stretched

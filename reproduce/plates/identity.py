@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firstlight.measures.copy_or_memorise import image_outputs
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs
 from firstlight.pages.figures import Curve, Figure, curves, heatmap
 from firstlight.questions.copy_or_memorise.images import resized
 from firstlight.questions.copy_or_memorise.task import IdentityTask

@@ -13,7 +13,7 @@ from firstlight._internal.store import RunSpec, Store
 from firstlight._internal.tensor_files import load_tensors
 from firstlight.cli.main import main
 from firstlight.data import ImageData
-from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder, RecordAccessibility
 from firstlight.models import ModelSpec, build, linearize
 from firstlight.training import (
     Recipe,

@@ -10,8 +10,8 @@ from torch import nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
-from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from reference import patch_gradients as plain
 from reference import since as reference
 

@@ -11,16 +11,15 @@ from torch.nn import functional as F
 from firstlight import data, models
 from firstlight._internal.errors import InvalidInput
 from firstlight.maths import PatchGeometry, extract_patches, patch_pca, pearson
-from firstlight.measures import first_layer
-from firstlight.measures.first_layer import (
-    agreement,
+from firstlight.measures.first_layer import energy_profile as first_layer
+from firstlight.measures.first_layer.consistency import agreement, consistency
+from firstlight.measures.first_layer.energy_profile import (
+    BANDS,
     band_energy,
-    consistency,
     energy_profile,
-    first_convolution,
     profiles_over_time,
 )
-from firstlight.measures.first_layer.energy_profile import BANDS
+from firstlight.measures.first_layer.first_convolution import first_convolution
 from reference.profiles import naive_band_energy, naive_label_correlation, naive_profile
 from reproduce.studies.first_layer.patch_labels import label_correlation
 

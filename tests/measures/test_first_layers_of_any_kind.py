@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.measures.first_layer import profile
+from firstlight.measures.first_layer.energy_profile import profile
 from reference.patches import naive_covariance
 from reference.profiles import naive_profile
 

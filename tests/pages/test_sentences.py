@@ -7,9 +7,8 @@ import torch
 
 from firstlight import models
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
-from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.measures.feature_ansatz.layer_maps import constant_share
+from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, Ansatz, AnsatzRow
+from firstlight.measures.feature_ansatz.layer_maps import Eigenvectors, LayerMaps, constant_share
 from firstlight.pages.page import beyond_chance, chance_of_ignoring_flat
 from firstlight.questions.inspect.measure import inspect
 from firstlight.questions.inspect.page import inspection_page

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from firstlight.maths import spearman
-from firstlight.measures.copy_or_memorise import edge_score, image_outputs, similarities
+from firstlight.measures.copy_or_memorise.identity_score import edge_score, image_outputs, similarities
 from firstlight.pages.figures import Figure
 from firstlight.questions.copy_or_memorise.images import resized
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask

@@ -19,7 +19,7 @@ from firstlight.data import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.maths import PCA, spearman
 from firstlight.maths.correlation import pearson
-from firstlight.measures.learning_order import (
+from firstlight.measures.learning_order.accessibility import (
     AccessibilityHistory,
     AccessibilityRecorder,
     history_of,

@@ -8,13 +8,15 @@ from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
 from firstlight.data.interventions import shuffled_labels
 from firstlight.maths import PCA, image_pca, pearson, spearman
-from firstlight.measures.learning_order import (
+from firstlight.measures.learning_order.accessibility import (
     AccessibilityHistory,
     AccessibilityRecorder,
-    critical_component,
+    history_of,
+)
+from firstlight.measures.learning_order.critical_component import critical_component
+from firstlight.measures.learning_order.discriminability import (
     discriminabilities,
     discriminability,
-    history_of,
     penultimate_features,
 )
 from firstlight.models import ModelSpec, build

@@ -10,7 +10,8 @@ from torch import Tensor
 from firstlight.data import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.maths import PCA, image_pca, pearson
-from firstlight.measures.learning_order import AccessibilityHistory, learning_order_constancy
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.measures.learning_order.constancy import learning_order_constancy
 from firstlight.training import geometric_steps
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, Series, by

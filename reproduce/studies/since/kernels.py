@@ -13,7 +13,8 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData, load
 from firstlight.kernels import solve_ridge
-from firstlight.measures.feature_ansatz import ansatz_exponent, patch_gradients
+from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.since.ridge_risk import hermite_modes, hermite_values, ridge_risk

@@ -13,8 +13,8 @@ import firstlight
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.pages.page import Page, render, write_page
 from firstlight.questions.inspect.measure import inspect

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from firstlight import data
 from firstlight.maths.correlation import pearson
-from firstlight.measures.learning_order import AccessibilityHistory
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
 from reproduce.catalogue import claims
 from reproduce.evidence import Evidence
 from reproduce.judge import judge

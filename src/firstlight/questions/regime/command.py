@@ -38,7 +38,8 @@ def ntk(
     n
         Number of images; the cost grows with its square.
     """
-    from firstlight.measures.linearized import effective_rank, label_alignment, ntk_gram
+    from firstlight.measures.linearized.tangent_kernel import ntk_gram
+    from firstlight.measures.linearized.tangent_kernel_summary import effective_rank, label_alignment
 
     records = []
     with model.subject(checkpoint, at_most=n) as subject:
