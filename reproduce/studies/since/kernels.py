@@ -12,7 +12,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData, load
-from firstlight.kernels import solve_ridge
+from firstlight.kernels import ridge_solver
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from reproduce.catalogue import Settings, Study, study
@@ -175,7 +175,7 @@ def _measured(
         for repeat in range(repeats):
             some = torch.randperm(half, generator=generator_from("subset", seed, n, repeat))[:n]
             fit = x[some]
-            alpha = solve_ridge(_kernel(fit, fit, width), y[some], ridge)
+            alpha = ridge_solver(_kernel(fit, fit, width), y[some])(ridge)
             errors[row, repeat] = (_kernel(test, fit, width) @ alpha - truth).square().sum(1).mean()
     return errors
 

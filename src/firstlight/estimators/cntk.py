@@ -12,7 +12,7 @@ from firstlight.estimators.kernel_machine import (
     no_type_check,
     store,
 )
-from firstlight.kernels.ridge import ridge_solution, scaled_gram
+from firstlight.kernels.ridge import ridge_solver, scaled_gram
 
 
 class _FixedKernel(KernelMachine):
@@ -43,7 +43,7 @@ class _FixedKernel(KernelMachine):
         )
         # solvers return columns one after another, a saved machine comes back row by row
         self.x_fit_ = canonical(images)
-        self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge))
+        self.dual_coef_ = canonical(ridge_solver(inner, targets)(self.ridge))
 
 
 class CNTKClassifier(KernelClassifier, _FixedKernel):

@@ -22,7 +22,7 @@ from firstlight.estimators.kernel_machine import (
 )
 from firstlight.kernels.random_features import FEATURE_RIDGES, learn_features
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
-from firstlight.kernels.ridge import ridge_solution, scaled_gram
+from firstlight.kernels.ridge import ridge_solver, scaled_gram
 
 SOLVERS = ("auto", "exact", "features")
 EXACT_IMAGES = 2000  # above, rounds with all gradients take more than a quarter of an hour of one core
@@ -132,7 +132,7 @@ class _LearnedKernel(KernelMachine):
         )  # fmt: skip
         # solvers return columns one after another, a saved machine comes back row by row
         self.x_fit_ = canonical(images)
-        self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge_))
+        self.dual_coef_ = canonical(ridge_solver(inner, targets)(self.ridge_))
 
     def _fit(
         self,

@@ -1,9 +1,8 @@
 """Kernels that learn their metric: alternate ridge regression and gradient outer products."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 import torch
@@ -17,7 +16,7 @@ from firstlight._internal.shapes import Images
 from firstlight.kernels.gradients import kernel_agop
 from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import Kernel, check_gradients
-from firstlight.kernels.ridge import check_ridge, ridge_solution, ridge_solver, scaled_gram
+from firstlight.kernels.ridge import check_ridge, ridge_solver, scaled_gram
 
 Solution = TypeVar("Solution")
 RIDGES = (1e-8, 1e-5, 1e-3)
@@ -128,7 +127,8 @@ def learn_metric(
         if not inner[0].any() and not inner.any():
             raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
         outer = kernel_gram(x_valid, x, **plain).div_(largest)  # type: ignore[arg-type]
-        finished, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges, show)
+        tried = list(_solutions(inner, outer, y, ridges))
+        finished, alpha = judged_round(number, metric, tried, y_valid)
         done.append(finished)
         listen(finished)
         if is_last(done, rounds, patience):
@@ -142,29 +142,17 @@ def learn_metric(
     return Rounds(rounds=tuple(done), best=best_round(done))
 
 
-def _best_ridge(
-    number: int,
-    metric: Tensor,
-    inner: Tensor,
-    outer: Tensor,
-    y: Tensor,
-    y_valid: Tensor,
-    ridges: Sequence[float],
-    show: bool | None,
-) -> tuple[Round, Tensor]:
-    solution = (
-        ridge_solver(inner, y, n_ridges=len(ridges), show=show)
-        if len(ridges) > 1
-        else partial(ridge_solution, inner, y)
-    )
-    coefficients, guesses = [], []
+def _solutions(
+    inner: Tensor, outer: Tensor, y: Tensor, ridges: Sequence[float]
+) -> Iterator[tuple[float, Tensor, Tensor]]:
+    """Every ridge with the outputs for the validation images and the coefficients that gave them."""
+    solver = ridge_solver(inner, y)
     for ridge in ridges:
         try:
-            coefficients.append(solution(ridge))
+            alpha = solver(ridge)
         except Diverged:  # above the memory the smallest ridges may be out of reach; the others are not
-            coefficients.append(torch.full_like(y, math.nan, dtype=torch.float64))
-        guesses.append(outer @ coefficients[-1])
-    return judged_round(number, metric, list(zip(ridges, guesses, coefficients, strict=True)), y_valid)
+            alpha = torch.full_like(y, math.nan, dtype=torch.float64)
+        yield ridge, outer @ alpha, alpha
 
 
 def judged_round(
