@@ -88,19 +88,28 @@ def _bands(position: Tensor, count: int) -> Tensor:
     return (position * count + 1e-9).floor() % 2 == 0
 
 
-@PATTERNS.register("white")
-def _white(canvas: Canvas) -> Tensor:
-    return torch.ones(canvas.shape)
+def _pixel(canvas: Canvas) -> Tensor:
+    h, w = canvas.shape
+    image = torch.zeros(h, w)
+    image[h // 2, w // 2] = 1.0
+    return image
 
 
-@PATTERNS.register("grey")
-def _grey(canvas: Canvas) -> Tensor:
-    return torch.full(canvas.shape, 0.5)
-
-
-@PATTERNS.register("black")
-def _black(canvas: Canvas) -> Tensor:
-    return torch.zeros(canvas.shape)
+for _name, _draw in {
+    "white": lambda canvas: torch.ones(canvas.shape),
+    "grey": lambda canvas: torch.full(canvas.shape, 0.5),
+    "black": lambda canvas: torch.zeros(canvas.shape),
+    "disc": lambda canvas: canvas.radius <= 0.6,
+    "ring": lambda canvas: (canvas.radius <= 0.7) & (canvas.radius >= 0.45),
+    "square": lambda canvas: ((canvas.down - 0.5).abs() <= 0.25) & ((canvas.right - 0.5).abs() <= 0.25),
+    "cross": lambda canvas: ((canvas.down - 0.5).abs() <= 0.1) | ((canvas.right - 0.5).abs() <= 0.1),
+    "gradient_down": lambda canvas: canvas.down.expand(canvas.shape),
+    "gradient_right": lambda canvas: canvas.right.expand(canvas.shape),
+    "gradient_diagonal": lambda canvas: (canvas.down + canvas.right) / 2,
+    "pixel": _pixel,
+    "noise": lambda canvas: torch.rand(canvas.shape, generator=generator_from("pattern noise", canvas.seed)),
+}.items():
+    PATTERNS.add(_name, _draw)
 
 
 def _register_banded(count: int) -> None:
@@ -116,54 +125,6 @@ def _register_banded(count: int) -> None:
 
 for _count in (2, 4, 7, 14):  # 7 and 14 divide the side of a digit, 28
     _register_banded(_count)
-
-
-@PATTERNS.register("disc")
-def _disc(canvas: Canvas) -> Tensor:
-    return canvas.radius <= 0.6
-
-
-@PATTERNS.register("ring")
-def _ring(canvas: Canvas) -> Tensor:
-    return (canvas.radius <= 0.7) & (canvas.radius >= 0.45)
-
-
-@PATTERNS.register("square")
-def _square(canvas: Canvas) -> Tensor:
-    return ((canvas.down - 0.5).abs() <= 0.25) & ((canvas.right - 0.5).abs() <= 0.25)
-
-
-@PATTERNS.register("cross")
-def _cross(canvas: Canvas) -> Tensor:
-    return ((canvas.down - 0.5).abs() <= 0.1) | ((canvas.right - 0.5).abs() <= 0.1)
-
-
-@PATTERNS.register("gradient_down")
-def _gradient_down(canvas: Canvas) -> Tensor:
-    return canvas.down.expand(canvas.shape)
-
-
-@PATTERNS.register("gradient_right")
-def _gradient_right(canvas: Canvas) -> Tensor:
-    return canvas.right.expand(canvas.shape)
-
-
-@PATTERNS.register("gradient_diagonal")
-def _gradient_diagonal(canvas: Canvas) -> Tensor:
-    return (canvas.down + canvas.right) / 2
-
-
-@PATTERNS.register("pixel")
-def _pixel(canvas: Canvas) -> Tensor:
-    h, w = canvas.shape
-    image = torch.zeros(h, w)
-    image[h // 2, w // 2] = 1.0
-    return image
-
-
-@PATTERNS.register("noise")
-def _noise(canvas: Canvas) -> Tensor:
-    return torch.rand(canvas.shape, generator=generator_from("pattern noise", canvas.seed))
 
 
 def digit_blends(

@@ -3,12 +3,10 @@
 import re
 from dataclasses import dataclass, field, replace
 
-import torch
-
 from firstlight._internal.errors import InvalidInput, unknown_name
-from firstlight._internal.seeds import generator_from
 from firstlight.data.catalogue import load
 from firstlight.data.images import ImageData
+from firstlight.data.interventions import random_labels
 from firstlight.models.building import ModelSpec
 from firstlight.training.recipe import Recipe
 
@@ -77,10 +75,7 @@ class Definition:
         if self.n_images is not None:
             images = images.sample(self.n_images, seed=seed)
         if self.random_labels:
-            drawn = torch.randint(
-                images.n_classes, (len(images),), generator=generator_from("random labels", seed)
-            )
-            images = images.replace(y=drawn, meta={"labels": "drawn at random"})
+            images = random_labels(images, seed=seed)
         return self._scaled(images)
 
     def test_data(self) -> ImageData:
