@@ -207,13 +207,13 @@ def _check_time(values: Tensor, rate: float, steps: float) -> None:
         raise InvalidInput(f"`rate` must be a positive number; got rate={rate}.")
     if not (math.isfinite(steps) and steps >= 0):
         raise InvalidInput(f"`steps` must be a number of at least 0; got steps={steps}.")
-    top = float(values.max()) if len(values) else 0.0
-    if rate * top >= 2:
+    largest = float(values.max()) if len(values) else 0.0
+    if rate * largest >= 2:
         raise InvalidInput(
-            f"`rate` must be below 2/largest eigenvalue = {2 / top:.4g}, or gradient descent diverges; "
+            f"`rate` must be below 2/largest eigenvalue = {2 / largest:.4g}, or gradient descent diverges; "
             f"got rate={rate:.4g}."
         )
-    if rate * top > 1 and not float(steps).is_integer():
+    if rate * largest > 1 and not float(steps).is_integer():
         raise InvalidInput(f"`steps` must be whole where rate * eigenvalue exceeds 1; got steps={steps}.")
 
 
