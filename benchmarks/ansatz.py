@@ -39,7 +39,7 @@ def one_backward_per_output(
     model: nn.Module, images: torch.Tensor, chunk: int | None
 ) -> dict[str, list[float]]:
     """Trace and norm of every AGOP; they follow from small matrices, as do the ansatz correlations."""
-    from firstlight.measures.feature_ansatz import patch_gradients
+    from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 
     found = {}
     for layer in patch_gradients(model, images, layers="convolutions").layers:

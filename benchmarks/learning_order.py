@@ -30,14 +30,13 @@ from firstlight.data.images import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.maths import image_pca
 from firstlight.maths.correlation import roc_area
-from firstlight.measures.learning_order import (
+from firstlight.measures.learning_order.accessibility import (
     AccessibilityRecorder,
-    ComponentClassifier,
     RecordAccessibility,
-    discriminability,
     history_of,
-    penultimate_features,
 )
+from firstlight.measures.learning_order.critical_component import ComponentClassifier
+from firstlight.measures.learning_order.discriminability import discriminability, penultimate_features
 from firstlight.models import ModelSpec, build
 from firstlight.questions.order.measure import label_suspicion
 from firstlight.training import Recipe, predictions, train_ensemble, train_on

@@ -103,7 +103,7 @@ def network(width: float, dtype):
 
 
 def ours(model, x, batch):
-    from firstlight.measures.linearized import ntk_gram
+    from firstlight.measures.linearized.tangent_kernel import ntk_gram
 
     return ntk_gram(model, x, outputs="full", show=False)
 

@@ -12,7 +12,7 @@ import time
 import torch
 
 from firstlight.data import load
-from firstlight.kernels import ConvKernel, kernel_gram, solve_ridge
+from firstlight.kernels import ConvKernel, kernel_gram, ridge_solver
 
 KERNELS = {
     "flatten": ConvKernel(depth=3),
@@ -47,7 +47,7 @@ def main() -> None:
         found = []
         for n in given.sizes:
             top = inner[:n, :n].max()
-            alpha = solve_ridge(inner[:n, :n] / top, targets[:n], RIDGE)
+            alpha = ridge_solver(inner[:n, :n] / top, targets[:n])(RIDGE)
             found.append(f"n = {n}: {((outer[:, :n] @ alpha).argmax(1) == truth).double().mean():.1%}")
         print(f"{name:<10}{', '.join(found)}; {seconds:.0f} CPU s", flush=True)
 

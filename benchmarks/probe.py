@@ -23,7 +23,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight.estimators import RFMProbe
 from firstlight.estimators.kernel_machine import split
 from firstlight.kernels import RIDGES, PatchKernel, median_bandwidth
-from firstlight.networks import load_network
+from firstlight.networks.bank import load_network
 
 Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import firstlight
 from firstlight._internal.executor import single_thread
-from firstlight.data.interventions.labels import shuffled_labels
+from firstlight.data.interventions import shuffled_labels
 from firstlight.kernels.random_features import FeatureMachine, inverse_covariance, learn_features
 from firstlight.kernels.rfm import Round
 from firstlight.maths.correlation import cosine

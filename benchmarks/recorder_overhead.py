@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 import firstlight
 from firstlight.data.images import ImageData
-from firstlight.measures.learning_order import AccessibilityRecorder
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder
 from firstlight.models import build
 
 Step = Callable[[nn.Module, Tensor, Tensor], None]

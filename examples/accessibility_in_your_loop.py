@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from firstlight import data, learning_order
-from firstlight.measures.learning_order import AccessibilityRecorder, penultimate_features
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder
+from firstlight.measures.learning_order.discriminability import penultimate_features
 from firstlight.questions.order.measure import label_suspicion
 
 photos = data.load("photos", split="train", n=600, seed=0)

@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from firstlight import copy_or_memorise, data
-from firstlight.measures.copy_or_memorise.layer_images import resized
 from firstlight.pages.figures import Curve, curves
+from firstlight.questions.copy_or_memorise.images import resized
 from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_task
 from firstlight.training import Recipe
 

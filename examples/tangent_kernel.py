@@ -12,7 +12,7 @@ towards the labels; how far is one number, and shuffled labels say what that num
 # ResNet-20 comes with the package, trained on CIFAR-10. The images are crops of eight photographs that it never saw.
 
 import firstlight
-from firstlight.measures.linearized import label_alignment, ntk_change
+from firstlight.measures.linearized.tangent_kernel_summary import label_alignment, ntk_change
 from firstlight.pages.figures import heatmap
 
 network = firstlight.load_network("resnet20-cifar10-0")

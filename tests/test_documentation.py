@@ -18,7 +18,7 @@ import yaml
 import firstlight
 from firstlight._internal.registry import Registry
 from firstlight.cli.main import app
-from firstlight.networks import KINDS
+from firstlight.networks.definitions import KINDS
 from reproduce import catalogue
 from reproduce.__main__ import app as reproduction
 from reproduce.catalogue import THEMES, claims

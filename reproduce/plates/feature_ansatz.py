@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from firstlight.data import ImageData, load
-from firstlight.data.synthetic import bars_in_noise, digits_in_noise
 from firstlight.kernels import ConvKernel, Kernel, PatchKernel, median_bandwidth
 from firstlight.maths import sobel_magnitude
-from firstlight.measures.feature_ansatz import layer_maps, patch_gradients
+from firstlight.measures.feature_ansatz.layer_maps import layer_maps
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.networks.bank import load_network
 from firstlight.pages.figures import Figure
 from reproduce.plates.grids import picture_rows, signed, stretched
@@ -30,6 +30,7 @@ from reproduce.studies.feature_ansatz.common import (
     updated_metric,
 )
 from reproduce.studies.feature_ansatz.machines import convolutions, filter_covariance, leading_eigenvectors
+from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise, digits_in_noise
 
 PAPER = "CNFA"
 SHOWN = 8  # photographs in a row

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import random_labels
 from firstlight.maths import pearson
-from firstlight.measures.first_layer import energy_profile
+from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.models import ModelSpec
 from firstlight.networks.bank import load_network, network_names
 from firstlight.pages.figures import Curve, Figure, curves

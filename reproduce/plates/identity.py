@@ -12,20 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from firstlight.measures.copy_or_memorise import image_outputs, layer_images
-from firstlight.measures.copy_or_memorise.layer_images import (
-    resized,
-    stage_outputs,
-    top_singular_image,
-    upper_outputs,
-    weight_changes,
-)
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs
 from firstlight.pages.figures import Curve, Figure, curves, heatmap
+from firstlight.questions.copy_or_memorise.images import resized
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.plates.grids import in_range_of, picture_rows, stretched
 from reproduce.plates.registry import Panels, pictures, studied
 from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, Network, trained
 from reproduce.studies.identity.images import TEN_EPOCHS
+from reproduce.studies.identity.layer_images import (
+    layer_images,
+    stage_outputs,
+    top_singular_image,
+    upper_outputs,
+    weight_changes,
+)
 from reproduce.studies.identity.layers import TWO_LAYERS
 
 PAPER = "IdentityCrisis"

@@ -8,7 +8,6 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from firstlight.data import ImageData, load
-from firstlight.data.interventions import Amplification, ComponentProjection
 from firstlight.maths import image_pca
 from firstlight.models import ModelSpec
 from firstlight.pages.figures import Curve, curves
@@ -23,6 +22,7 @@ from reproduce.studies.learning_order.common import (
     partial_sums,
     random_directions,
 )
+from reproduce.studies.learning_order.principal_components import Amplification, ComponentProjection
 
 PAPER = "PCBias"
 SIDE = 90  # pixels of a map of the frequency task

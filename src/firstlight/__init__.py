@@ -16,11 +16,7 @@ if TYPE_CHECKING:
         LinearizedClassifier,
     )
     from firstlight.kernels import ConvKernel, kernel_gram
-    from firstlight.measures.feature_ansatz import ansatz, feature_matrix, patch_gradients
-    from firstlight.measures.first_layer import profile
-    from firstlight.measures.linearized import ntk_gram
     from firstlight.models import build, linearize, load_model
-    from firstlight.networks import load_network
     from firstlight.pages.page import write_page
     from firstlight.questions.compare.measure import compare
     from firstlight.questions.copy_or_memorise.measure import copy_or_memorise

@@ -22,7 +22,7 @@ from firstlight.cli.runs import list_runs, rm
 from firstlight.cli.train import train
 from firstlight.data import as_images
 from firstlight.kernels import ConvKernel, TiledGram
-from firstlight.measures.linearized import ntk_gram
+from firstlight.measures.linearized.tangent_kernel import ntk_gram
 from firstlight.questions.inspect.measure import inspect
 from limits import COMMAND
 

@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.data.synthetic import (
-    bars_in_noise,
-    digit_blends,
-    digits_in_noise,
-)
+from firstlight.data.synthetic import digit_blends
+from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise, digits_in_noise
 
 
 @given(st.integers(1, 20), st.integers(1, 6), st.integers(1, 9), st.integers(0, 99))

@@ -19,18 +19,22 @@ from firstlight.data import ImageData
 from firstlight.estimators import LinearizedClassifier
 from firstlight.kernels import ConvKernel, kernel_agop, kernel_gram
 from firstlight.kernels.accelerator import accelerator, uses_tensors
-from firstlight.measures import copy_or_memorise as identity
-from firstlight.measures import layers as layer_measures
-from firstlight.measures import learning_order, linearized
-from firstlight.measures.copy_or_memorise.layer_images import upper_outputs
-from firstlight.measures.feature_ansatz import ansatz, centred_ansatz, patch_gradients, stationarity
-from firstlight.measures.first_layer import patch_basis, profile
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs, response
+from firstlight.measures.feature_ansatz.ansatz import ansatz, centred_ansatz
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
+from firstlight.measures.first_layer.energy_profile import patch_basis, profile
+from firstlight.measures.layers.activations import activations
+from firstlight.measures.learning_order.discriminability import penultimate_features
+from firstlight.measures.linearized.exact_solution import solve_linearized
+from firstlight.measures.linearized.tangent_kernel import jacobian, ntk_gram
 from firstlight.models import build
 from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_tasks
 from firstlight.questions.inspect.newer_papers import feature_report
 from firstlight.questions.labels.measure import check_labels
+from reproduce.studies.identity.layer_images import layer_images, size_response, upper_outputs
 from reproduce.studies.identity.layer_probe import layer_probe
 from reproduce.studies.learning_order.compact_representation import compact_representation
+from reproduce.studies.since.stationarity import stationarity
 
 TIMES = {"seconds", "cost"}  # fields that are never twice the same
 
@@ -68,9 +72,7 @@ def targets(data: ImageData) -> torch.Tensor:
 
 
 def _solved(m: nn.Module, data: ImageData, form: str) -> list[torch.Tensor]:
-    solution = linearized.solve_linearized(m, data.x, targets(data), form=form, show=False).solution(
-        ridge=0.1
-    )
+    solution = solve_linearized(m, data.x, targets(data), form=form, show=False).solution(ridge=0.1)
     assert device_of(solution) in (device_of(m), torch.device("cpu"))
     return [p.detach().cpu() for p in solution.parameters()]
 
@@ -84,28 +86,26 @@ def _watched(m: nn.Module, data: ImageData) -> list[dict[str, float]]:
 MEASURES = {
     "patch_gradients": lambda m, b, data: patch_gradients(m, data.x, show=False),
     "ansatz": lambda m, b, data: ansatz(m, data.x, initial=b, show=False),
-    "ntk_gram": lambda m, b, data: linearized.ntk_gram(m, data.x, show=False),
-    "ntk_gram, all outputs": lambda m, b, data: linearized.ntk_gram(
-        m, data.x, data.x[:2], outputs="full", show=False
-    ),
-    "jacobian": lambda m, b, data: linearized.jacobian(m, data.x[:2]),
+    "ntk_gram": lambda m, b, data: ntk_gram(m, data.x, show=False),
+    "ntk_gram, all outputs": lambda m, b, data: ntk_gram(m, data.x, data.x[:2], outputs="full", show=False),
+    "jacobian": lambda m, b, data: jacobian(m, data.x[:2]),
     "linearize": lambda m, b, data: firstlight.linearize(m)(data.x.to(device_of(m))).detach().cpu(),
     "solve_linearized": lambda m, b, data: _solved(m, data, "dual"),
     "solve_linearized, primal": lambda m, b, data: _solved(m, data, "primal"),
     "profile": lambda m, b, data: profile(m, data, subtract=b),
     "patch_basis": lambda m, b, data: patch_basis(m, data)[1],
     "explain_profile": lambda m, b, data: firstlight.explain_profile(m, data, subtract=b),
-    "penultimate_features": lambda m, b, data: learning_order.penultimate_features(m, data.x),
+    "penultimate_features": lambda m, b, data: penultimate_features(m, data.x),
     "compact_representation": lambda m, b, data: compact_representation(linear(m), (1, 6, 6)),
-    "response": lambda m, b, data: identity.response(chain(m), data.x[0]),
-    "image_outputs": lambda m, b, data: identity.image_outputs(chain(m), data.x),
-    "layer_images": lambda m, b, data: identity.layer_images(chain(m), data.x[0]),
-    "size_response": lambda m, b, data: identity.size_response(chain(m), data.x, (6, 9)),
+    "response": lambda m, b, data: response(chain(m), data.x[0]),
+    "image_outputs": lambda m, b, data: image_outputs(chain(m), data.x),
+    "layer_images": lambda m, b, data: layer_images(chain(m), data.x[0]),
+    "size_response": lambda m, b, data: size_response(chain(m), data.x, (6, 9)),
     "upper_outputs": lambda m, b, data: upper_outputs(chain(m), data.x, layers=1),
     "layer_probe": lambda m, b, data: layer_probe(chain(m), data, data),
     "stationarity": lambda m, b, data: stationarity(m, data, weight_decay=0.01, draws=2),
     "centred_ansatz": lambda m, b, data: centred_ansatz(m, data.x, initial=b, show=False),
-    "activations": lambda m, b, data: layer_measures.activations(m, data.x),
+    "activations": lambda m, b, data: activations(m, data.x),
     "feature_report": lambda m, b, data: feature_report(m, data, initial=b, show=False),
     "regime": lambda m, b, data: firstlight.regime(m, data, initial=b, n_kernel=6, n_fit=3, show=False),
     "inspect": lambda m, b, data: firstlight.inspect(m, data, initial=b, show=False),

@@ -13,7 +13,7 @@ from firstlight._internal.store import RunSpec, Store
 from firstlight._internal.tensor_files import load_tensors
 from firstlight.cli.main import main
 from firstlight.data import ImageData
-from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder, RecordAccessibility
 from firstlight.models import ModelSpec, build, linearize
 from firstlight.training import (
     Recipe,
@@ -112,7 +112,8 @@ def test_a_member_of_an_ensemble_has_the_weights_of_the_cpu_and_a_name_of_its_ow
     store = Store(tmp_path)
     observe = RecordAccessibility(data.x, data.y)
     here = train_once(SPEC, data, SHORT, observe=observe, store=store)
-    there = train_once(SPEC, data, SHORT, observe=observe, store=store, device="second")
+    with firstlight.computing_on("second"):
+        there = train_once(SPEC, data, SHORT, observe=observe, store=store)
     for part in ("weights", "initial"):
         one, two = getattr(here, part), getattr(there, part)
         assert all(torch.equal(one[name], two[name]) for name in one)

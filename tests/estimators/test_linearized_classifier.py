@@ -12,7 +12,7 @@ from contract import contract
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.estimators import LinearizedClassifier, linearized
-from firstlight.measures.linearized import solve_linearized
+from firstlight.measures.linearized.exact_solution import solve_linearized
 
 
 @contract(LinearizedClassifier(width=1 / 16, ridge=1e-6))

@@ -11,17 +11,17 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import global_seed
 from firstlight._internal.store import RunSpec, Store
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import (
-    Amplification,
-    ChannelNormalisation,
-    ComponentProjection,
-    PatchProjectionLabels,
-    SeparatorLabels,
-    ZCAWhitening,
-)
+from firstlight.data.interventions import ChannelNormalisation
 from firstlight.kernels import ConvKernel, learn_metric
 from firstlight.maths import PatchGeometry, image_pca, patch_pca
 from firstlight.training import Recipe, Snapshots, train_once
+from reproduce.studies.first_layer.patch_labels import PatchProjectionLabels
+from reproduce.studies.learning_order.principal_components import (
+    Amplification,
+    ComponentProjection,
+    ZCAWhitening,
+)
+from reproduce.studies.learning_order.separator_labels import SeparatorLabels
 
 GEOMETRY = PatchGeometry.square(3)
 

@@ -5,7 +5,6 @@ import torch
 import torch.nn.functional as F
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.data.synthetic import bars_in_noise
 from firstlight.kernels import (
     ConvKernel,
     RandomFeatures,
@@ -16,6 +15,7 @@ from firstlight.kernels import (
 from firstlight.kernels.random_features import Moments, feature_agop, inverse_covariance
 from firstlight.maths.patches import PatchGeometry
 from reference.convolutional_kernels import patches
+from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise
 
 
 def images(n: int, c: int, side: int, seed: int) -> torch.Tensor:

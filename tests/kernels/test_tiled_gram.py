@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from firstlight._internal.errors import Diverged, InvalidInput
-from firstlight.kernels import ConvKernel, TiledGram, kernel_gram, solve_ridge
+from firstlight.kernels import ConvKernel, TiledGram, kernel_gram, ridge_solver
 
 KERNEL = ConvKernel(depth=2)
 
@@ -37,7 +37,7 @@ def test_solutions_equal_those_of_the_matrix_in_memory(tmp_path):
     targets = torch.randn(150, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     tiles = TiledGram.of(x, kernel=KERNEL, folder=tmp_path, side=64, n_jobs=1)
     solution = tiles.solve(targets, 1e-2, rank=20, tolerance=1e-12)
-    torch.testing.assert_close(solution, solve_ridge(in_memory(x), targets, 1e-2), rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(solution, ridge_solver(in_memory(x), targets)(1e-2), rtol=1e-8, atol=1e-8)
     with pytest.raises(Diverged, match="did not reach 1e-12 in 1 steps"):
         tiles.solve(targets, 1e-4, rank=1, tolerance=1e-12, most=1)
 

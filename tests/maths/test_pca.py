@@ -13,7 +13,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store import decode, encode
 from firstlight.maths import patches as moments_module
 from firstlight.maths.patches import PatchGeometry
-from firstlight.maths.pca import image_pca, patch_pca, separated_blocks
+from firstlight.maths.pca import image_pca, patch_pca
 from reference.patches import naive_covariance, naive_patches
 
 
@@ -41,11 +41,11 @@ def cases(draw, *, dense):
     images = draw_images(
         draw(st.integers(1, 4)), draw(st.integers(1, 3)), *sides, seed=draw(st.integers(0, 99)), kind=kind
     )
-    return images, geometry, draw(st.sampled_from([None, 1, 3])), draw(st.booleans())
+    return images, geometry, draw(st.sampled_from([None, 1, 3]))
 
 
-def assert_is_pca_of(pca, vectors, *, center):
-    mean, covariance = naive_covariance(vectors, center=center)
+def assert_is_pca_of(pca, vectors):
+    mean, covariance = naive_covariance(vectors)
     rebuilt = (pca.basis * pca.variances) @ pca.basis.T
     np.testing.assert_allclose(rebuilt.numpy(), covariance, rtol=0, atol=1e-10)
     np.testing.assert_allclose(pca.mean.numpy(), mean, rtol=0, atol=1e-10)
@@ -57,26 +57,26 @@ def assert_is_pca_of(pca, vectors, *, center):
 
 @given(cases(dense=True), st.sampled_from([1, 3, 48]))
 def test_dense_patch_pca_equals_the_definition(case, tile):
-    images, geometry, block, center = case
+    images, geometry, block = case
     before, moments_module.TILE_NUMBERS = moments_module.TILE_NUMBERS, tile
     try:
-        pca = patch_pca(images, geometry, center=center, block=block)
+        pca = patch_pca(images, geometry, block=block)
     finally:
         moments_module.TILE_NUMBERS = before
     patches = naive_patches(images.numpy(), geometry.size, (1, 1), geometry.padding, (1, 1))
-    assert_is_pca_of(pca, patches.reshape(-1, patches.shape[2]), center=center)
+    assert_is_pca_of(pca, patches.reshape(-1, patches.shape[2]))
     assert pca.n_samples == len(images)
     assert pca.n_vectors == patches.shape[0] * patches.shape[1]
 
 
 @given(cases(dense=False))
 def test_strided_and_dilated_patch_pca_equals_the_definition(case):
-    images, geometry, block, center = case
-    pca = patch_pca(images, geometry, center=center, block=block)
+    images, geometry, block = case
+    pca = patch_pca(images, geometry, block=block)
     patches = naive_patches(
         images.numpy(), geometry.size, geometry.stride, geometry.padding, geometry.dilation
     )
-    assert_is_pca_of(pca, patches.reshape(-1, patches.shape[2]), center=center)
+    assert_is_pca_of(pca, patches.reshape(-1, patches.shape[2]))
 
 
 @pytest.mark.parametrize("sides", [(16, 40), (40, 16)])
@@ -84,7 +84,7 @@ def test_many_tiles_and_long_kernels_equal_the_definition(sides):
     images = draw_images(2, 3, *sides)
     patches = naive_patches(images.numpy(), (7, 5), (1, 1), (1, 2), (1, 1))
     pca = patch_pca(images, PatchGeometry(size=(7, 5), padding=(1, 2)))
-    assert_is_pca_of(pca, patches.reshape(-1, patches.shape[2]), center=True)
+    assert_is_pca_of(pca, patches.reshape(-1, patches.shape[2]))
 
 
 def test_a_stream_of_blocks_gives_what_the_whole_gives():
@@ -119,12 +119,12 @@ def test_bytes_and_floats_give_the_same_components():
 
 @given(
     st.integers(1, 9), st.integers(1, 2), st.integers(1, 4), st.integers(1, 3),
-    st.booleans(), st.sampled_from([None, 1, 2]), st.sampled_from(["noise", "constant"]),
+    st.sampled_from([None, 1, 2]), st.sampled_from(["noise", "constant"]),
 )  # fmt: skip
-def test_image_pca_equals_the_definition(n, c, h, w, center, block, kind):
+def test_image_pca_equals_the_definition(n, c, h, w, block, kind):
     images = draw_images(n, c, h, w, seed=n, kind=kind)
-    pca = image_pca(images, center=center, block=block)
-    assert_is_pca_of(pca, images.flatten(1).numpy(), center=center)
+    pca = image_pca(images, block=block)
+    assert_is_pca_of(pca, images.flatten(1).numpy())
     assert pca.n_components == min(n, c * h * w)
 
 
@@ -186,7 +186,7 @@ def test_a_pca_is_stored_and_read_back():
     pca = image_pca(draw_images(4, 1, 2, 2))
     back = decode(*encode(pca))
     assert torch.equal(back.basis, pca.basis)
-    assert back.centred is True
+    assert back.n_samples == pca.n_samples
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -211,49 +211,6 @@ def test_empty_streams_and_mixed_sizes_are_refused():
         patch_pca([torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 5, 4)], PatchGeometry.square(3))
     with pytest.raises(InvalidInput, match="block=0"):
         image_pca(torch.zeros(1, 1, 4, 4), block=0)
-
-
-def test_separated_blocks_cover_all_components_and_follow_the_gaps():
-    variances = torch.tensor([10.0, 9.9, 5.0, 1.0, 0.99, 0.98, 0.0, 0.0])
-    assert separated_blocks(variances, rtol=0.05) == [(0, 2), (2, 3), (3, 6), (6, 8)]
-    assert separated_blocks(variances, rtol=0.0) == [(i, i + 1) for i in range(6)] + [(6, 8)]
-    assert separated_blocks(torch.zeros(3), rtol=0.1) == [(0, 3)]
-
-
-def test_more_samples_separate_more_components():
-    variances = torch.linspace(2, 1, 20)
-    counts = [len(separated_blocks(variances, n_samples=n)) for n in (10, 1000, 10**6)]
-    assert counts == sorted(counts)
-    assert counts[0] == 1
-    assert counts[-1] == 20
-
-
-def test_equal_directions_are_found_degenerate_at_the_sampling_tolerance():
-    # seven directions of variance 1, one of 4: the rule must not split the seven
-    images = draw_images(4000, 1, 2, 4)
-    images[:, 0, 0, 0] *= 2
-    assert separated_blocks(image_pca(images).variances, n_samples=4000)[0] == (0, 1)
-    gaps = separated_blocks(image_pca(images).variances, n_samples=200)
-    assert gaps == [(0, 1), (1, 8)]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "either"),
-        ({"n_samples": 3, "rtol": 0.1}, "either"),
-        ({"rtol": -1.0}, "rtol=-1"),
-        ({"n_samples": 0}, "n_samples=0"),
-    ],
-)
-def test_separated_blocks_refuses_unclear_tolerances(options, message):
-    with pytest.raises(InvalidInput, match=message):
-        separated_blocks(torch.ones(3), **options)
-
-
-def test_separated_blocks_refuses_rising_variances():
-    with pytest.raises(InvalidInput, match="decreasing"):
-        separated_blocks(torch.tensor([1.0, 2.0]), rtol=0.1)
 
 
 # VmHWM rather than getrusage: the latter inherits the peak of the process that started this one

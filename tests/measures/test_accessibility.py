@@ -9,7 +9,7 @@ from torch import nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.measures.learning_order import (
+from firstlight.measures.learning_order.accessibility import (
     AccessibilityCallback,
     AccessibilityRecorder,
     RecordAccessibility,

@@ -13,18 +13,23 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.maths import PatchGeometry
 from firstlight.maths.filter_similarity import FiltersInSingularBasis, feature_similarity, rotated
-from firstlight.measures.feature_ansatz import (
+from firstlight.measures.feature_ansatz.ansatz import (
+    CROSSED,
+    FILTERS,
+    INITIAL,
+    TRAINED,
     ansatz,
     feature_matrix,
-    filter_faults,
+)
+from firstlight.measures.feature_ansatz.filter_activity import filter_faults
+from firstlight.measures.feature_ansatz.layer_maps import (
     layer_maps,
-    patch_gradients,
     patch_operator_map,
+    sobel_map,
     top_eigenvectors,
 )
-from firstlight.measures.feature_ansatz.ansatz import CROSSED, FILTERS, INITIAL, TRAINED
-from firstlight.measures.feature_ansatz.layer_maps import sobel_map
-from firstlight.measures.linearized import layer_changes
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
+from firstlight.measures.linearized.weight_change import layer_changes
 from reference import patch_gradients as reference
 
 

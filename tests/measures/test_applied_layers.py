@@ -10,17 +10,15 @@ from torch.nn.utils import parametrizations, prune, spectral_norm, weight_norm
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
-from firstlight.measures.copy_or_memorise import image_outputs
-from firstlight.measures.feature_ansatz import (
-    ansatz,
-    filter_activity,
-    filter_faults,
-    layer_maps,
-    patch_gradients,
-)
-from firstlight.measures.first_layer import first_convolution, profile
-from firstlight.measures.learning_order import penultimate_features
-from firstlight.measures.linearized import ntk_gram
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs
+from firstlight.measures.feature_ansatz.ansatz import ansatz
+from firstlight.measures.feature_ansatz.filter_activity import filter_activity, filter_faults
+from firstlight.measures.feature_ansatz.layer_maps import layer_maps
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
+from firstlight.measures.first_layer.energy_profile import profile
+from firstlight.measures.first_layer.first_convolution import first_convolution
+from firstlight.measures.learning_order.discriminability import penultimate_features
+from firstlight.measures.linearized.tangent_kernel import ntk_gram
 from reference import patch_gradients as reference
 
 TOLERANCE = 1e-10

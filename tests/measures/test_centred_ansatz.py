@@ -10,8 +10,7 @@ from torch import nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
-from firstlight.measures.feature_ansatz import ansatz
-from firstlight.measures.feature_ansatz.ansatz import centred_ansatz
+from firstlight.measures.feature_ansatz.ansatz import ansatz, centred_ansatz
 from reference import since as reference
 
 

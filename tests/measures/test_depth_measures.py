@@ -10,7 +10,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.measures.layers.activations import activations
 from firstlight.measures.layers.class_variation import class_variation
-from firstlight.measures.learning_order import penultimate_features
+from firstlight.measures.learning_order.discriminability import penultimate_features
 from firstlight.measures.linearized.richness import richness
 from reference import since as reference
 

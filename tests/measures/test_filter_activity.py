@@ -8,7 +8,7 @@ from torch.nn import functional as F
 import firstlight
 from firstlight import models
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import filter_activity
+from firstlight.measures.feature_ansatz.filter_activity import filter_activity
 
 GATED = {"small": {"0": "1", "2": "3"}, "lenet": {}}
 

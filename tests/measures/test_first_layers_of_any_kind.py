@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from firstlight._internal.errors import InvalidInput
-from firstlight.measures.first_layer import profile
+from firstlight.measures.first_layer.energy_profile import profile
 from reference.patches import naive_covariance
 from reference.profiles import naive_profile
 
@@ -44,7 +44,7 @@ def naive_windows(x, layer):
 
 
 def expected(patches, filters):
-    _, covariance = naive_covariance(patches.numpy(), center=True)
+    _, covariance = naive_covariance(patches.numpy())
     values, vectors = torch.linalg.eigh(torch.from_numpy(covariance))
     energies = naive_profile(filters.numpy(), vectors.flip(1).numpy())
     return torch.tensor(energies, dtype=torch.float64), values.flip(0)

@@ -10,10 +10,20 @@ from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import ImageData
 from firstlight.maths import pearson, sobel_magnitude
-from firstlight.measures import copy_or_memorise as measures
-from firstlight.measures.copy_or_memorise.layer_images import (
+from firstlight.measures.copy_or_memorise.identity_score import (
+    behaviour,
+    edge_score,
+    identity_score,
+    response,
+    similarities,
+)
+from firstlight.questions.copy_or_memorise.images import resized
+from reference import identity as naive
+from reproduce.studies.identity.exact_identity import identity_cnn
+from reproduce.studies.identity.layer_images import (
+    layer_images,
     output_variation,
-    resized,
+    size_response,
     stage_outputs,
     top_singular_image,
     upper_outputs,
@@ -21,7 +31,6 @@ from firstlight.measures.copy_or_memorise.layer_images import (
     weight_layers,
     with_circular_padding,
 )
-from reference import identity as naive
 from reproduce.studies.identity.layer_probe import averaging_votes, class_sums, layer_probe
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
@@ -41,22 +50,22 @@ def test_similarities_equal_the_definition(shape, kind, flat, seed):
         naive.similarity(x.flatten(), y.flatten(), centred=kind == "pearson")
         for x, y in zip(a, b, strict=True)
     ]
-    assert torch.allclose(measures.similarities(a, b, kind=kind), torch.tensor(expected).double(), atol=1e-9)
+    assert torch.allclose(similarities(a, b, kind=kind), torch.tensor(expected).double(), atol=1e-9)
 
 
 def test_a_flat_image_resembles_nothing_and_nan_is_refused():
     a = torch.full((1, 1, 3, 3), 0.1)
-    assert measures.similarities(a, draw(1, 1, 3, 3)).item() == 0
+    assert similarities(a, draw(1, 1, 3, 3)).item() == 0
     with pytest.raises(InvalidInput, match="NaN"):
-        measures.similarities(a * torch.nan, a)
+        similarities(a * torch.nan, a)
 
 
 def test_score_knows_the_two_references_and_takes_the_nearest_of_several_training_images():
     inputs, training = draw(5, 1, 4, 4), draw(3, 1, 4, 4, seed=1)
-    copied = measures.identity_score(inputs, inputs, training)
+    copied = identity_score(inputs, inputs, training)
     assert torch.allclose(copied.identity, torch.ones(5).double())
     assert copied.mse_identity.max() == 0
-    memorised = measures.identity_score(training[[0, 1, 2, 1, 0]], inputs, training, similarity="cosine")
+    memorised = identity_score(training[[0, 1, 2, 1, 0]], inputs, training, similarity="cosine")
     assert torch.allclose(memorised.constant, torch.ones(5).double())
     assert memorised.mse_constant.max() == 0
 
@@ -68,10 +77,10 @@ def test_response_of_the_identity_and_of_a_constant_map():
         def forward(self, x):
             return image.expand_as(x)
 
-    copying = measures.response(nn.Identity(), image, draws=2)
+    copying = response(nn.Identity(), image, draws=2)
     assert torch.allclose(copying.identity, torch.ones(11).double())
     assert torch.allclose(copying.constant, copying.rhos)
-    constant = measures.response(Constant(), image, draws=2)
+    constant = response(Constant(), image, draws=2)
     assert torch.allclose(constant.constant, torch.ones(11).double())
     assert torch.allclose(constant.identity, constant.rhos)
 
@@ -96,14 +105,14 @@ def test_sobel_magnitude_equals_the_definition(h, w, seed):
     ],
 )
 def test_verdict_follows_the_documented_thresholds(numbers, word):
-    assert measures.behaviour(**numbers) == word
+    assert behaviour(**numbers) == word
 
 
 def test_an_edge_filter_follows_edges_and_the_identity_does_not():
     images = torch.rand(4, 1, 12, 12, generator=torch.Generator().manual_seed(0)).round()
     images = nn.functional.interpolate(images[:, :, :4, :4], scale_factor=3.0)
-    edges = measures.edge_score(sobel_magnitude(images), images)
-    copied = measures.edge_score(images, images)
+    edges = edge_score(sobel_magnitude(images), images)
+    copied = edge_score(images, images)
     assert edges.edges.mean() > 0.7
     assert edges.relative > copied.relative
 
@@ -124,7 +133,7 @@ def test_layer_probe_of_the_identity_has_one_error_everywhere_and_batches_do_not
     y = torch.arange(40) % 4
     x = draw(40, 1, 5, 5).float() + nn.functional.one_hot(y, 25).reshape(40, 1, 5, 5)
     data = ImageData(x, y, ("a", "b", "c", "d"))
-    model = models.identity_cnn(1, depth=3)
+    model = identity_cnn(1, depth=3)
     whole = layer_probe(model, data, data)
     parts = layer_probe(model, data, data, batch_size=7)
     assert torch.equal(whole.errors, parts.errors)
@@ -181,16 +190,16 @@ def test_top_singular_image_is_the_fixed_point_of_power_iteration(c, h, w, seed)
 
 def test_layer_images_of_the_identity_show_the_input():
     image = draw(1, 6, 7).float()
-    found = measures.layer_images(models.identity_cnn(1, depth=3), image)
+    found = layer_images(identity_cnn(1, depth=3), image)
     assert abs(float(pearson(found.best[-1].flatten(), image.mean(0).flatten()))) == pytest.approx(1)
     assert found.singular.shape == found.first.shape == (3, 6, 7)
     with pytest.raises(InvalidInput, match="keep the image size"):
-        measures.layer_images(models.build("identity_fcn", shape=(1, 6, 7)), image)
+        layer_images(models.build("identity_fcn", shape=(1, 6, 7)), image)
 
 
 def test_size_response_and_variation_know_the_identity_and_a_constant():
     images = draw(3, 1, 8, 8).float()
-    found = measures.size_response(models.identity_cnn(1, depth=2), images, (4, 8, 16))
+    found = size_response(identity_cnn(1, depth=2), images, (4, 8, 16))
     assert torch.allclose(found.identity, torch.ones(3).double())
     assert output_variation(images[:1].expand(4, 1, 8, 8)) == 0
     assert output_variation(images) > 0.5

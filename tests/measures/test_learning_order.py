@@ -5,15 +5,15 @@ from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from firstlight.measures.learning_order import (
-    AccessibilityHistory,
-    critical_component,
-    discriminabilities,
-    discriminability,
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.measures.learning_order.constancy import (
+    binned_correlation,
+    fastest_share,
     learning_order_constancy,
     order_correlation,
 )
-from firstlight.measures.learning_order.constancy import binned_correlation, fastest_share
+from firstlight.measures.learning_order.critical_component import critical_component
+from firstlight.measures.learning_order.discriminability import discriminabilities, discriminability
 from reference import learning_order as reference
 
 

@@ -7,7 +7,10 @@ from torch import nn
 from firstlight import models, training
 from firstlight._internal.errors import Diverged, InvalidInput
 from firstlight._internal.seeds import global_seed
-from firstlight.measures.linearized import solve_linearized, solve_linearized_by_steps
+from firstlight.measures.linearized.exact_solution import (
+    solve_linearized,
+    solve_linearized_by_steps,
+)
 from firstlight.theory.linearized import rate_of
 from reference import linearized as reference
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from, global_seed
-from firstlight.measures.feature_ansatz import patch_gradients
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from reference import patch_gradients as reference
 
 TOLERANCE = 1e-10

@@ -8,9 +8,11 @@ from torch import nn
 
 import firstlight
 from firstlight._internal.errors import InvalidInput
-from firstlight.measures.feature_ansatz import filter_activity, patch_gradients
-from firstlight.measures.first_layer import profile
-from firstlight.measures.layers import activations, class_variation
+from firstlight.measures.feature_ansatz.filter_activity import filter_activity
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
+from firstlight.measures.first_layer.energy_profile import profile
+from firstlight.measures.layers.activations import activations
+from firstlight.measures.layers.class_variation import class_variation
 from firstlight.measures.streaming import (
     StreamedActivity,
     StreamedGradients,

@@ -14,14 +14,9 @@ from firstlight import models
 from firstlight._internal.autograd.weight_gradients import WeightGradients
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
-from firstlight.measures.linearized import (
-    effective_rank,
-    jacobian,
-    label_alignment,
-    ntk_change,
-    ntk_gram,
-)
 from firstlight.measures.linearized import tangent_kernel as ntk_module
+from firstlight.measures.linearized.tangent_kernel import jacobian, ntk_gram
+from firstlight.measures.linearized.tangent_kernel_summary import effective_rank, label_alignment, ntk_change
 from reference import linearized as reference
 from reference.drawn_networks import Residual, Shared, Twice, networks_and_images
 

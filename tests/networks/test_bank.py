@@ -13,19 +13,13 @@ from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight.cli.main import app
 from firstlight.data import load
 from firstlight.models import ModelSpec, build, parameter_count
-from firstlight.networks import (
-    KINDS,
-    bank,
-    check_network,
-    definition,
-    load_network,
-    network_names,
-    train_network,
-)
+from firstlight.networks import bank
 from firstlight.networks import definitions as definitions_module
 from firstlight.networks import training as training_module
-from firstlight.networks.bank import network_at
+from firstlight.networks.bank import load_network, network_at, network_names
+from firstlight.networks.definitions import KINDS, definition
 from firstlight.networks.history import TrainingRecord, kept_steps, packed, unpacked
+from firstlight.networks.training import check_network, train_network
 from firstlight.questions.compare.command import checkpoint_files
 from firstlight.training import train_on
 

@@ -9,7 +9,7 @@ import torch
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.cli.main import app
-from firstlight.networks import load_network
+from firstlight.networks.bank import load_network
 from firstlight.networks.order_table import order_table, write_order_table
 
 NAMES = ("resnet20-cifar10-0", "small-cifar10-0")

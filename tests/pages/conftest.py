@@ -5,8 +5,8 @@ import pytest
 from firstlight._internal.store import RunSpec, Store
 from firstlight.data import load
 from firstlight.pages.page import write_page
-from firstlight.questions.tour import run_tour
 from firstlight.questions.tour.page import tour_page
+from firstlight.questions.tour.run import run_tour
 from firstlight.questions.tour.subject import TrainedSubject
 
 

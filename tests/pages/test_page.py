@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from firstlight._internal.errors import InvalidInput, StoreProblem
-from firstlight.pages.drawing import Drawing
 from firstlight.pages.figures import Curve, Figure, curves
 from firstlight.pages.formulas import formulas_of
-from firstlight.pages.page import Page, Panel, Section, render, write_page
-from firstlight.questions.tour import PARTS
+from firstlight.pages.page import Drawing, Page, Panel, Section, render, write_page
 from firstlight.questions.tour.page import PAGES, PartPage, tour_page
+from firstlight.questions.tour.parts import PARTS
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\"'"
 

@@ -7,9 +7,8 @@ import torch
 
 from firstlight import models
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import Ansatz, AnsatzRow, Eigenvectors, LayerMaps
-from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
-from firstlight.measures.feature_ansatz.layer_maps import constant_share
+from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, Ansatz, AnsatzRow
+from firstlight.measures.feature_ansatz.layer_maps import Eigenvectors, LayerMaps, constant_share
 from firstlight.pages.page import beyond_chance, chance_of_ignoring_flat
 from firstlight.questions.inspect.measure import inspect
 from firstlight.questions.inspect.page import inspection_page
@@ -20,7 +19,7 @@ def rows(values, *, pair=TRAINED, low=0.4, high=0.6, draws=8):
     """Layers with these correlations, beside nulls that span one range."""
     return tuple(
         AnsatzRow(
-            layer=f"layer{i}", pair=pair, pearson=value, cosine=value, pearson_error=0.01, cosine_error=0.01,
+            layer=f"layer{i}", pair=pair, pearson=value, cosine=value, pearson_error=0.01,
             null_pearson=torch.linspace(low, high, draws, dtype=torch.float64),
             null_cosine=torch.linspace(low, high, draws, dtype=torch.float64),
             isotropy=0.9, n_filters=8, patch_size=27, is_output=False,

@@ -9,7 +9,7 @@ import torch
 import firstlight
 from firstlight._internal.errors import InvalidInput
 from firstlight.estimators import ConvRFMClassifier
-from firstlight.measures.learning_order import AccessibilityRecorder
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder
 from firstlight.pages.figures import Figure
 from firstlight.pages.page import Page, Section
 from firstlight.questions.figures import FIGURES

@@ -24,9 +24,9 @@ def naive_patches(images, size, stride, padding, dilation):
     return np.array(found).reshape(n, len(rows) * len(columns), -1)
 
 
-def naive_covariance(vectors, *, center):
+def naive_covariance(vectors):
     """Mean outer product of the rows, about their mean if asked."""
-    mean = vectors.mean(axis=0) if center else np.zeros(vectors.shape[1])
+    mean = vectors.mean(axis=0)
     total = np.zeros((vectors.shape[1], vectors.shape[1]))
     for vector in vectors:
         total += np.outer(vector - mean, vector - mean)

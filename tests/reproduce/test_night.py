@@ -8,7 +8,8 @@ import torch
 import warm
 from firstlight._internal.executor import cpu_seconds, keeping, map_tasks
 from firstlight._internal.store import Store
-from firstlight.networks import definition, network_names
+from firstlight.networks.bank import network_names
+from firstlight.networks.definitions import definition
 from limits import COMMAND
 from reproduce.catalogue import studies
 from reproduce.run import KeptOutcomes, reproduce, studies_of

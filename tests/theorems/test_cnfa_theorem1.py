@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from firstlight.measures.feature_ansatz import patch_gradients
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.theory.least_squares import one_step_filters
 from reference import patch_gradients as reference
 

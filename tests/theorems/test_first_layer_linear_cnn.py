@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from firstlight.measures.first_layer import energy_profile
+from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.theory import least_squares as ls
 from firstlight.theory import linear_cnn as theory
 from firstlight.training import Recipe, Snapshots, train

@@ -6,9 +6,10 @@ from torch import nn
 
 from firstlight import models
 from firstlight.data.synthetic import correlated_images
-from firstlight.measures.copy_or_memorise.layer_images import stage_outputs
 from firstlight.training import Recipe, train
 from reproduce.studies.identity.exact import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
+from reproduce.studies.identity.exact_identity import identity_cnn, identity_fcn_linear, identity_fcn_relu
+from reproduce.studies.identity.layer_images import stage_outputs
 from reproduce.studies.identity.layer_probe import averaging_votes, class_sums
 
 
@@ -78,6 +79,6 @@ def test_the_averaging_classifier_is_the_vote_of_all_examples_in_every_layer():
 def test_centre_deltas_are_the_identity_in_relu_networks(channels):
     x = draw(3, channels, 7, 5)
     for depth in (1, 2, 5):
-        assert (models.identity_cnn(channels, depth=depth).double()(x) - x).abs().max() < 1e-12
-    for make in (models.identity_fcn_linear, models.identity_fcn_relu):
+        assert (identity_cnn(channels, depth=depth).double()(x) - x).abs().max() < 1e-12
+    for make in (identity_fcn_linear, identity_fcn_relu):
         assert (make((channels, 7, 5), depth=4).double()(x) - x).abs().max() < 1e-12

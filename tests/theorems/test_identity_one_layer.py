@@ -12,9 +12,10 @@ from firstlight import data
 from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight.maths import PatchGeometry, extract_patches
 from firstlight.theory import least_squares as ls
-from firstlight.theory import one_convolution as theory
+from firstlight.theory.least_squares import converged_weights
 from firstlight.training import Recipe, train
 from reference.gradient_descent import iterate
+from reproduce.studies.identity import one_convolution as theory
 
 
 def draw(*shape, seed=0):
@@ -65,7 +66,7 @@ def test_theorem_1_a_first_layer_stays_in_the_span_of_its_one_example_at_any_dep
 @settings(max_examples=30)
 def test_lemmas_1_and_2_gradient_descent_ends_where_they_say(n, d, c, seed):
     x, y, w0 = draw(n, d, seed=seed), draw(n, c, seed=seed + 1), draw(d, c, seed=seed + 2)
-    closed = theory.converged_weights(x, y, initial=w0)
+    closed = converged_weights(x, y, initial=w0)
     spectral = ls.spectrum(x)
     rate = 1 / spectral.largest
     slow = float(spectral.values[spectral.rank - 1]) * rate
@@ -79,12 +80,12 @@ def test_lemma_1_holds_with_more_examples_than_outputs():
     x, y, w0 = draw(6, 15), draw(6, 4, seed=1), draw(15, 4, seed=2)
     rate = 1 / torch.linalg.matrix_norm(x, 2).item() ** 2
     naive = torch.stack([iterate(x, y[:, i], rate=rate, steps=4000, initial=w0[:, i]) for i in range(4)], 1)
-    assert torch.allclose(theory.converged_weights(x, y, initial=w0), naive, atol=1e-8)
+    assert torch.allclose(converged_weights(x, y, initial=w0), naive, atol=1e-8)
 
 
 def test_lemma_2_forgets_the_start():
     x, y = draw(20, 6), draw(20, 3, seed=1)
-    a, b = (theory.converged_weights(x, y, initial=draw(6, 3, seed=s)) for s in (2, 3))
+    a, b = (converged_weights(x, y, initial=draw(6, 3, seed=s)) for s in (2, 3))
     assert torch.allclose(a, b, atol=1e-12)
     assert torch.allclose(a, torch.linalg.lstsq(x, y).solution, atol=1e-12)
 

@@ -6,7 +6,8 @@ from torch import nn
 from torch.func import functional_call
 
 from firstlight import models
-from firstlight.measures.linearized import effective_rank, ntk_gram
+from firstlight.measures.linearized.tangent_kernel import ntk_gram
+from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
 from reference.linearized import jacobian, linear_outputs
 
 SHAPE = (1, 12, 14)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from firstlight import models
-from firstlight.measures.linearized import solve_linearized
+from firstlight.measures.linearized.exact_solution import solve_linearized
 from firstlight.training import Recipe, train
 from reference.linearized import jacobian
 

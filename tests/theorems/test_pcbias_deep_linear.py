@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight import models
-from firstlight.theory import deep_linear as dl
 from firstlight.training import Recipe, train
+from reproduce.studies.learning_order import deep_linear as dl
 
 WIDTHS = (7, 11, 13, 12, 3)
 

@@ -5,9 +5,9 @@ import torch
 
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
-from firstlight.theory import deep_linear as dl
-from firstlight.theory import two_layer_relu as theory
 from firstlight.training import Recipe, train
+from reproduce.studies.learning_order import deep_linear as dl
+from reproduce.studies.learning_order import two_layer_relu as theory
 
 
 def model_of(units=8, seed=0, paired=True):

@@ -14,7 +14,7 @@ from firstlight.data import ImageData, load
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.kernels import RIDGES, ConvKernel, Kernel, RidgePath, kernel_agop, kernel_gram, random_filters
 from firstlight.maths import PatchGeometry, extract_patches, pearson
-from firstlight.measures.feature_ansatz import Ansatz, ansatz
+from firstlight.measures.feature_ansatz.ansatz import Ansatz, ansatz
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe, Trained, accuracy, train_once
 

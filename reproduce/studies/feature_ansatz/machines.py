@@ -13,7 +13,6 @@ from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import shuffled_labels
-from firstlight.data.synthetic import bars_in_noise, digits_in_noise
 from firstlight.kernels import ConvKernel
 from firstlight.maths import cosine, sobel_magnitude
 from firstlight.pages.figures import Figure, heatmap, picture_grid
@@ -36,6 +35,7 @@ from reproduce.studies.feature_ansatz.common import (
     two_parts,
     updated_metric,
 )
+from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise, digits_in_noise
 
 DESK_MACHINE = ConvRFM(rounds=1)
 METHODS = ("CNTK", "ConvRFM", "Deep ConvRFM", "network")

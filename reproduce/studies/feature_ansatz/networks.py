@@ -13,15 +13,16 @@ from firstlight._internal.seeds import generator_from, global_seed
 from firstlight._internal.store.runs import Store
 from firstlight.data import load
 from firstlight.maths import PatchGeometry
-from firstlight.measures.feature_ansatz import (
+from firstlight.measures.feature_ansatz.ansatz import (
+    FILTERS,
+    INITIAL,
+    TRAINED,
     ansatz,
     ansatz_from,
     feature_matrix,
-    layer_maps,
-    patch_gradients,
-    patch_operator_map,
 )
-from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
+from firstlight.measures.feature_ansatz.layer_maps import layer_maps, patch_operator_map
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.models import ModelSpec, build
 from firstlight.training import Recipe, accuracy, train_once
 from reproduce.catalogue import Settings, Study, study

@@ -9,7 +9,7 @@ from torch import Tensor
 from firstlight._internal.store.runs import Store
 from firstlight.data import ImageData, load
 from firstlight.maths import PCA, PatchGeometry, patch_pca, pearson
-from firstlight.measures.first_layer import energy_profile
+from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.models import ModelSpec
 from firstlight.training import Recipe, Trained, accuracy, train_ensemble
 

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
-from firstlight.data.interventions import PatchProjectionLabels, random_labels
+from firstlight.data.interventions import random_labels
 from firstlight.maths import PatchGeometry, mean_patches, null_spread, patch_pca, pearson
-from firstlight.measures.first_layer import label_correlation
 from firstlight.models import ModelSpec
 from firstlight.pages.figures import Figure, heatmap
 from firstlight.theory import least_squares as ls
@@ -18,6 +17,7 @@ from firstlight.training import Recipe
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.first_layer.common import bank, basis, between, images, mean, network_seed, within
+from reproduce.studies.first_layer.patch_labels import PatchProjectionLabels, label_correlation
 
 
 @study("profile.fig5.label_corr")

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from firstlight._internal.seeds import generator_from
 from firstlight.maths import PatchGeometry, mean_patches, pearson
-from firstlight.measures.first_layer import energy_profile
+from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.models import build
 from firstlight.theory import least_squares as ls
 from firstlight.theory import linear_cnn as theory

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
 from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
-from firstlight.measures.first_layer import energy_profile
+from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.theory import least_squares as ls
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, Series, by

@@ -10,7 +10,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight._internal.store.runs import Store
 from firstlight.data import load
 from firstlight.maths import null_spread, pearson
-from firstlight.measures.first_layer import energy_profile
+from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.models import ModelSpec
 from firstlight.networks.bank import load_network
 from firstlight.training import Recipe, accuracy, predictions, train_once

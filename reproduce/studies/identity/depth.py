@@ -7,14 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from firstlight.maths import spearman
-from firstlight.measures.copy_or_memorise import edge_score, image_outputs, similarities, size_response
-from firstlight.measures.copy_or_memorise.layer_images import (
-    output_variation,
-    resized,
-    upper_outputs,
-    with_circular_padding,
-)
+from firstlight.measures.copy_or_memorise.identity_score import edge_score, image_outputs, similarities
 from firstlight.pages.figures import Figure
+from firstlight.questions.copy_or_memorise.images import resized
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Evidence, Measured, Series, by
@@ -38,6 +33,12 @@ from reproduce.studies.identity.common import (
     mean_identity,
     trained,
     with_initial,
+)
+from reproduce.studies.identity.layer_images import (
+    output_variation,
+    size_response,
+    upper_outputs,
+    with_circular_padding,
 )
 
 TREND = "smaller rank correlation with depth"

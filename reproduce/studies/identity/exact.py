@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from firstlight._internal.seeds import generator_from, global_seed
 from firstlight.data.synthetic import correlated_images
 from firstlight.maths import PatchGeometry, cosine, extract_patches
-from firstlight.models import build, identity_cnn, identity_fcn_linear, identity_fcn_relu, parameter_count
+from firstlight.models import build, parameter_count
 from firstlight.questions.copy_or_memorise.images import identity_images
-from firstlight.theory import one_convolution as theory
 from firstlight.training import Recipe, train
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
+from reproduce.studies.identity import one_convolution as theory
+from reproduce.studies.identity.exact_identity import identity_cnn, identity_fcn_linear, identity_fcn_relu
 
 
 @study("id.construction.fcn", "id.construction.cnn", "id.rho_images")

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight.measures.copy_or_memorise import image_outputs
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, Series, by

@@ -10,7 +10,7 @@ from firstlight._internal.devices import follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
-from firstlight.measures.copy_or_memorise.layer_images import stage_outputs
+from reproduce.studies.identity.layer_images import stage_outputs
 
 
 def class_sums(

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
 from firstlight.maths import spearman
-from firstlight.measures.copy_or_memorise import layer_images
-from firstlight.measures.copy_or_memorise.layer_images import resized, weight_changes
+from firstlight.questions.copy_or_memorise.images import resized
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
@@ -26,6 +25,7 @@ from reproduce.studies.identity.common import (
     constant_at_zero,
     trained,
 )
+from reproduce.studies.identity.layer_images import layer_images, weight_changes
 from reproduce.studies.identity.layer_probe import averaging_votes, class_sums, layer_probe
 
 TWO_LAYERS = replace(DESK_FCN, depth=2, stop_below=1e-3)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from firstlight.data.synthetic import correlated_images
-from firstlight.measures.copy_or_memorise import image_outputs, similarities
+from firstlight.measures.copy_or_memorise.identity_score import image_outputs, similarities
 from firstlight.pages.figures import Figure, heatmap
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.catalogue import Settings, Study, study

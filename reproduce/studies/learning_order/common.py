@@ -19,14 +19,13 @@ from firstlight.data import ImageData
 from firstlight.data.interventions import ChannelNormalisation
 from firstlight.maths import PCA, spearman
 from firstlight.maths.correlation import pearson
-from firstlight.measures.learning_order import (
+from firstlight.measures.learning_order.accessibility import (
     AccessibilityHistory,
     AccessibilityRecorder,
     history_of,
 )
 from firstlight.measures.learning_order.constancy import varies
 from firstlight.models import ModelSpec
-from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
 from reproduce.catalogue import Settings
 from reproduce.studies.learning_order.compact_representation import (
@@ -34,6 +33,7 @@ from reproduce.studies.learning_order.compact_representation import (
     activation_free_representation,
     compact_representation,
 )
+from reproduce.studies.learning_order.deep_linear import columns_at, principal_moments
 
 # ---------------------------------------------------------------- data
 

@@ -6,13 +6,14 @@ from torch import Tensor
 from firstlight import data, models
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
-from firstlight.data.interventions import Amplification, SeparatorLabels, ZCAWhitening
 from firstlight.maths import image_pca
 from firstlight.models.fully_connected import TwoLayerReLU
-from firstlight.theory import deep_linear as dl
-from firstlight.theory import two_layer_relu as theory
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
+from reproduce.studies.learning_order import deep_linear as dl
+from reproduce.studies.learning_order import two_layer_relu as theory
+from reproduce.studies.learning_order.principal_components import Amplification, ZCAWhitening
+from reproduce.studies.learning_order.separator_labels import SeparatorLabels
 
 RATES = (1e-3, 1e-4, 1e-5)
 DIMS = (7, 11, 13, 12, 3)

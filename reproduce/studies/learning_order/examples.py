@@ -6,15 +6,17 @@ from torch import Tensor, nn
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
-from firstlight.data.interventions import ComponentProjection, ZCAWhitening, shuffled_labels
+from firstlight.data.interventions import shuffled_labels
 from firstlight.maths import PCA, image_pca, pearson, spearman
-from firstlight.measures.learning_order import (
+from firstlight.measures.learning_order.accessibility import (
     AccessibilityHistory,
     AccessibilityRecorder,
-    critical_component,
+    history_of,
+)
+from firstlight.measures.learning_order.critical_component import critical_component
+from firstlight.measures.learning_order.discriminability import (
     discriminabilities,
     discriminability,
-    history_of,
     penultimate_features,
 )
 from firstlight.models import ModelSpec, build
@@ -37,6 +39,7 @@ from reproduce.studies.learning_order.common import (
     training_accuracy,
     without_attenuation,
 )
+from reproduce.studies.learning_order.principal_components import ComponentProjection, ZCAWhitening
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"

@@ -8,15 +8,10 @@ from scipy.ndimage import gaussian_filter
 from torch import Tensor
 
 from firstlight.data import ImageData
-from firstlight.data.interventions import (
-    Amplification,
-    ChannelNormalisation,
-    ComponentProjection,
-    SeparatorLabels,
-    ZCAWhitening,
-)
+from firstlight.data.interventions import ChannelNormalisation
 from firstlight.maths import PCA, image_pca, pearson
-from firstlight.measures.learning_order import AccessibilityHistory, learning_order_constancy
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.measures.learning_order.constancy import learning_order_constancy
 from firstlight.training import geometric_steps
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, Series, by
@@ -34,6 +29,12 @@ from reproduce.studies.learning_order.common import (
     running_constancy,
     training_accuracy,
 )
+from reproduce.studies.learning_order.principal_components import (
+    Amplification,
+    ComponentProjection,
+    ZCAWhitening,
+)
+from reproduce.studies.learning_order.separator_labels import SeparatorLabels
 
 CONDITIONS = ("top", "none", "bottom")
 LINEAR, CNN = "gap of linear networks", "gap of CNNs"

@@ -4,12 +4,13 @@ import torch
 from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
-from firstlight.data.interventions import ZCAWhitening, shuffled_labels
-from firstlight.theory import deep_linear as dl
+from firstlight.data.interventions import shuffled_labels
 from firstlight.training import geometric_steps
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
+from reproduce.studies.learning_order import deep_linear as dl
 from reproduce.studies.learning_order.common import centred, linear_accuracy, normalised, one_hot, pair
+from reproduce.studies.learning_order.principal_components import ZCAWhitening
 
 CHECKPOINTS = (5, 20, 59, 200)
 

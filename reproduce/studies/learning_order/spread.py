@@ -7,16 +7,13 @@ from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
-from firstlight.data.interventions import ZCAWhitening
 from firstlight.maths import image_pca
 from firstlight.models import build
 from firstlight.models.fully_connected import TwoLayerReLU
-from firstlight.theory import deep_linear as dl
-from firstlight.theory.deep_linear import principal_moments
-from firstlight.theory.two_layer_relu import exact_step
 from firstlight.training import Recipe, train_ensemble
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured
+from reproduce.studies.learning_order import deep_linear as dl
 from reproduce.studies.learning_order.common import (
     SMOKE_CNN,
     CnnConfig,
@@ -34,6 +31,9 @@ from reproduce.studies.learning_order.compact_representation import (
     ComponentConvergence,
     component_convergence,
 )
+from reproduce.studies.learning_order.deep_linear import principal_moments
+from reproduce.studies.learning_order.principal_components import ZCAWhitening
+from reproduce.studies.learning_order.two_layer_relu import exact_step
 
 SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
 from firstlight._internal.store.runs import RunSpec, Store
-from firstlight.measures.linearized import effective_rank, ntk_gram
+from firstlight.measures.linearized.tangent_kernel import ntk_gram
+from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
 from firstlight.models import build, parameter_count
 from reproduce.evidence import Series, by
 from reproduce.studies.linearized.pairs import LongPlan, Pair, Plan, Task, parts_of, run_pairs

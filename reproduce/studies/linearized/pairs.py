@@ -18,10 +18,11 @@ from firstlight._internal.result import Result
 from firstlight._internal.seeds import seed_from
 from firstlight._internal.store.runs import RunSpec, Store
 from firstlight.data import ImageData, load
-from firstlight.data.interventions import ChannelNormalisation, random_shifts
-from firstlight.measures.linearized import solve_linearized
+from firstlight.data.interventions import ChannelNormalisation
+from firstlight.measures.linearized.exact_solution import solve_linearized
 from firstlight.models import LinearizedModel, ModelSpec, linearize, parameter_count
 from firstlight.training import Recipe, predictions, train
+from reproduce.studies.linearized.shifts import random_shifts
 from reproduce.studies.linearized.tangent_features import TangentFeatures, tangent_features
 
 

@@ -11,7 +11,9 @@ from torch.func import functional_call, jacrev, vmap
 
 from firstlight._internal.executor import map_tasks, single_thread
 from firstlight._internal.seeds import generator_from
-from firstlight.measures.linearized import effective_rank, ntk_gram, solve_linearized
+from firstlight.measures.linearized.exact_solution import solve_linearized
+from firstlight.measures.linearized.tangent_kernel import ntk_gram
+from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
 from firstlight.models import LinearizedModel, build, linearize, parameter_count
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by

@@ -12,11 +12,13 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData, load
-from firstlight.kernels import solve_ridge
-from firstlight.measures.feature_ansatz import ansatz_exponent, patch_gradients, stationarity
-from firstlight.theory.ridge_risk import hermite_modes, hermite_values, ridge_risk
+from firstlight.kernels import ridge_solver
+from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
+from reproduce.studies.since.ridge_risk import hermite_modes, hermite_values, ridge_risk
+from reproduce.studies.since.stationarity import stationarity
 
 N_MODES = 400
 DEGREES = 5  # constant to fourth degree: higher ones are below the ridge of what is not resolved
@@ -76,7 +78,7 @@ def learning_curve(
     :math:`\gamma`, its eigenvalues would be :math:`e^{-\operatorname{tr}\Sigma / s^2} \prod_i (\gamma_i / s^2)^{a_i}`
     and its eigenfunctions Hermite polynomials of the principal components: the expansion of
     :math:`e^{\langle x, x'\rangle / s^2}` term by term, with :math:`\|x\|^2` at its mean. The coefficients of the
-    labels in these polynomials and :func:`firstlight.theory.ridge_risk.ridge_risk` then give the whole curve.
+    labels in these polynomials and :func:`reproduce.studies.since.ridge_risk.ridge_risk` then give the whole curve.
 
     *What a practitioner does with the number:* where the predicted curve is still falling at the present number of
     images, more of them help a kernel; where it is flat, other features are needed.
@@ -173,7 +175,7 @@ def _measured(
         for repeat in range(repeats):
             some = torch.randperm(half, generator=generator_from("subset", seed, n, repeat))[:n]
             fit = x[some]
-            alpha = solve_ridge(_kernel(fit, fit, width), y[some], ridge)
+            alpha = ridge_solver(_kernel(fit, fit, width), y[some])(ridge)
             errors[row, repeat] = (_kernel(test, fit, width) @ alpha - truth).square().sum(1).mean()
     return errors
 

@@ -9,11 +9,11 @@ from torch.nn import functional as F
 from firstlight._internal.seeds import global_seed
 from firstlight.data import load
 from firstlight.estimators import RFMProbe
-from firstlight.measures.feature_ansatz import centred_ansatz
-from firstlight.measures.layers import activations, class_variation
-from firstlight.measures.learning_order import score_agreement
-from firstlight.measures.learning_order.constancy import ScoreAgreement
-from firstlight.measures.linearized import richness
+from firstlight.measures.feature_ansatz.ansatz import centred_ansatz
+from firstlight.measures.layers.activations import activations
+from firstlight.measures.layers.class_variation import class_variation
+from firstlight.measures.learning_order.constancy import ScoreAgreement, score_agreement
+from firstlight.measures.linearized.richness import richness
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.since.common import DESK, SMOKE, NetworkPlan, Trained, trained_network

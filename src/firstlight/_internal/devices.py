@@ -219,11 +219,6 @@ def in_double(model: nn.Module) -> nn.Module:
     return (twin if knows_float64(device_of(model)) else twin.cpu()).double()
 
 
-def wide(tensor: Tensor) -> Tensor:
-    """The numbers in float64, where they are if that device knows it, else (mps) on the CPU."""
-    return tensor.double() if knows_float64(tensor.device) else tensor.cpu().double()
-
-
 def knows_float64(device: torch.device) -> bool:
     """Whether a device computes in double precision; Apple's does not."""
     module = None if device.type in ("cpu", "meta") else torch.get_device_module(device)

@@ -10,5 +10,3 @@ from torch import Tensor
 
 Images: TypeAlias = Float[Tensor, "n c h w"]
 Labels: TypeAlias = Int[Tensor, " n"]
-Square: TypeAlias = Float[Tensor, "d d"]
-Filters: TypeAlias = Float[Tensor, "k d"]

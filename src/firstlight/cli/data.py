@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
@@ -18,10 +18,7 @@ app = App(name="data", help="List, fetch and describe data sets.")
 @app.command(name="list")
 def list_(*, form: OutputFormat = TEXT) -> None:
     """List data sets, where they come from and whether they are in the cache."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from firstlight.cli.output import print_records
+    from firstlight.cli.output import print_records, print_table
     from firstlight.data.cache import cache_folder
     from firstlight.data.catalogue import available, describe
     from firstlight.data.entries import DATASETS
@@ -36,14 +33,8 @@ def list_(*, form: OutputFormat = TEXT) -> None:
     if not form.is_text:
         print_records([dict(zip(COLUMNS, row, strict=True)) for row in rows], form)
         return
-    table = Table(*COLUMNS, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
-    console.print(table)
-    console.print(
-        f"\nThe cache is {cache_folder()} (set FIRSTLIGHT_DATA to move it).", soft_wrap=True, markup=False
-    )
+    print_table(f"{len(rows)} data sets", COLUMNS, rows)
+    print(f"The cache is {cache_folder()} (set FIRSTLIGHT_DATA to move it).")
 
 
 @app.command
@@ -86,41 +77,32 @@ def info(
         Images to describe: train or test.
     """
     import torch
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    from firstlight._internal.safe_text import visible
     from firstlight._internal.untrusted_files import guarded
-    from firstlight.cli.output import print_records
+    from firstlight.cli.output import print_records, print_table
     from firstlight.data.catalogue import load
 
     with guarded(source, f"a copy of {name}") if source else nullcontext():
         data = load(name, split, source=source, **folder.options)
-    std, mean = torch.std_mean(data.x.double(), dim=(0, 2, 3), correction=0)
+    std, mean = (values.tolist() for values in torch.std_mean(data.x.double(), dim=(0, 2, 3), correction=0))
+    counts = dict(zip(data.classes, data.counts.tolist(), strict=True))
+    facts: dict[str, Any] = {
+        "name": data.meta["name"], "split": split, "images": len(data), "shape": list(data.shape), "mean": mean,
+        "std": std, "licence": str(data.meta["licence"]), "from": str(data.meta["where"]),
+    }  # fmt: skip
     if not form.is_text:
-        counts = [
-            {"class": label, "images": n} for label, n in zip(data.classes, data.counts.tolist(), strict=True)
-        ]
-        numbers = {"images": len(data), "shape": list(data.shape), "mean": mean.tolist(), "std": std.tolist()}
-        words = {"name": data.meta["name"], "split": split}
-        source_words = {"licence": str(data.meta["licence"]), "from": str(data.meta["where"])}
-        print_records(counts, form, document={**words, **numbers, **source_words, "classes": counts})
+        records = [{"class": label, "images": n} for label, n in counts.items()]
+        print_records(records, form, document={**facts, "classes": records})
         return
-    facts = Table("", "", box=None, show_header=False, pad_edge=False)
-    facts.add_row("name", Text(visible(f"{data.meta['name']} ({split})")))
-    facts.add_row("images", f"{len(data)} of {'x'.join(map(str, data.shape))}")
-    facts.add_row("mean", " ".join(f"{value:.5f}" for value in mean.tolist()))
-    facts.add_row("std", " ".join(f"{value:.5f}" for value in std.tolist()))
-    facts.add_row("licence", str(data.meta["licence"]))
-    facts.add_row("from", str(data.meta["where"]))
-    classes = Table("class", "images", box=None, pad_edge=False)
-    for label, count in zip(data.classes, data.counts.tolist(), strict=True):
-        classes.add_row(Text(visible(label)), str(count))
-    console = Console()
-    console.print(facts)
-    console.print()
-    console.print(classes)
+    facts |= {
+        "shape": "x".join(map(str, data.shape)),
+        "mean": " ".join(f"{value:.5f}" for value in mean),
+        "std": " ".join(f"{value:.5f}" for value in std),
+    }
+    print_table(
+        f"{facts['name']} ({split})", ("what", "here"), [(what, str(here)) for what, here in facts.items()]
+    )
+    print_table("Images of each class", ("class", "images"), [(label, str(n)) for label, n in counts.items()])
 
 
 @app.command

@@ -1,24 +1,44 @@
 """Options of commands that look at one model of yours, and what they name: the model and its images."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
-from firstlight.cli.options import FolderOptions, Numbers, Switch, index_or_key, named_values
+from firstlight.cli.options import (
+    AS_THEY_ARE,
+    DataName,
+    Device,
+    FolderOptions,
+    Numbers,
+    Seed,
+    Switch,
+    index_or_key,
+    named_values,
+)
 
 if TYPE_CHECKING:
-    from torch import device as Device
     from torch import nn
 
     from firstlight.data.images import ImageData
 
 
+class Subject(NamedTuple):
+    """What a command looks at: a model, what it was before training if that is known, and images as it expects them."""
+
+    model: "nn.Module"
+    initial: "nn.Module | None"
+    images: "ImageData"
+    name: str
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """How to build a model, and how to call it on images.
+    """Which images, how to build a model, and how to call it on them.
 
     Parameters
     ----------
@@ -51,6 +71,7 @@ class ModelOptions:
         Part of the output to use if the model returns a tuple (its index) or a dictionary (its key).
     """
 
+    data: DataName
     arch: str | None = None
     factory: Annotated[str | None, Parameter(name="--import")] = None
     entry: str | None = None
@@ -63,56 +84,51 @@ class ModelOptions:
     std: Numbers = None
     bgr: Switch = False
     model_output: str | None = None
+    device: Device = "auto"
+    seed: Seed = 0
+    folder: FolderOptions = AS_THEY_ARE
 
     @property
     def output_part(self) -> int | str | None:
         """Part of the output to use, as the library takes it."""
         return index_or_key(self.model_output)
 
+    @contextmanager
+    def subject(self, checkpoint: str | None, *, at_most: int) -> Iterator[Subject]:
+        """Load images, the model and its initial weights, and compute on their device in the block.
 
-NO_OPTIONS = ModelOptions()
+        A network of the bank brings its own scaling of the pixels.
 
+        Parameters
+        ----------
+        checkpoint : str or None
+            Weights, an ONNX file or ``networks:NAME``, as for ``firstlight inspect``.
+        at_most : int
+            Number of images to load, or all if there are fewer.
+        """
+        from functools import partial
 
-class Subject(NamedTuple):
-    """What a command looks at: a model, what it was before training if that is known, and images as it expects them."""
+        from firstlight._internal.devices import choose_device, computing_on
+        from firstlight.data.catalogue import load
+        from firstlight.models.loading import load_model
+        from firstlight.networks.bank import is_in_bank, network_at
 
-    model: "nn.Module"
-    initial: "nn.Module | None"
-    images: "ImageData"
-    name: str
-
-
-def subject_of(
-    checkpoint: str | None,
-    data: str,
-    given: ModelOptions,
-    *,
-    at_most: int,
-    seed: int,
-    folder: FolderOptions,
-    device: "Device",
-) -> Subject:
-    """Load images, the model and its initial weights; a network of the bank brings its own scaling of the pixels."""
-    from functools import partial
-
-    from firstlight.data.catalogue import load
-    from firstlight.models.loading import load_model
-    from firstlight.networks.bank import is_in_bank, network_at
-
-    images = load(data, given.split, seed=seed, at_most=at_most, **folder.options)
-    load_from = partial(
-        load_model, architecture=given.arch, factory=given.factory, classes=given.classes, shape=images.shape,
-        options=named_values(given.option), entry=given.entry, call=given.call,
-    )  # fmt: skip
-    mean, std = given.mean, given.std
-    if is_in_bank(checkpoint):
-        network, model = network_at(str(checkpoint))
-        start: nn.Module | None = network.initial if given.initial is None else load_from(given.initial)
-        if mean is None and std is None:
-            mean, std = network.scaling["mean"], network.scaling["std"]
-    else:
-        model = load_from(checkpoint)
-        start = None if given.initial is None else load_from(given.initial)
-    name = given.arch or given.factory or str(checkpoint)
-    scaled = images.scaled(mean=mean, std=std, bgr=given.bgr)
-    return Subject(model.to(device), None if start is None else start.to(device), scaled, name)
+        place = choose_device(self.device)  # refused before the images are loaded
+        images = load(self.data, self.split, seed=self.seed, at_most=at_most, **self.folder.options)
+        load_from = partial(
+            load_model, architecture=self.arch, factory=self.factory, classes=self.classes, shape=images.shape,
+            options=named_values(self.option), entry=self.entry, call=self.call,
+        )  # fmt: skip
+        mean, std = self.mean, self.std
+        start = None if self.initial is None else load_from(self.initial)
+        if is_in_bank(checkpoint):
+            network, model = network_at(str(checkpoint))
+            start = start or network.initial
+            if mean is None and std is None:
+                mean, std = network.scaling["mean"], network.scaling["std"]
+        else:
+            model = load_from(checkpoint)
+        name = self.arch or self.factory or str(checkpoint)
+        scaled = images.scaled(mean=mean, std=std, bgr=self.bgr)
+        with computing_on(place):
+            yield Subject(model.to(place), None if start is None else start.to(place), scaled, name)

@@ -1,7 +1,7 @@
 """Arguments that several commands share, and how their text is read."""
 
 import ast
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,12 +65,7 @@ class FolderOptions:
     @property
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `firstlight.data.load` and `load_splits`."""
-        return {
-            "size": self.size,
-            "crop": self.crop,
-            "channels": self.channels,
-            "skip_broken": self.skip_broken,
-        }
+        return asdict(self)
 
 
 AS_THEY_ARE = FolderOptions()

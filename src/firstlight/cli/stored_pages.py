@@ -5,17 +5,11 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from firstlight._internal.result import brief, plain
 from firstlight._internal.store.runs import Run
 from firstlight.pages.figures.curves import Curve, curves
-from firstlight.pages.figures.figure import Figure
-from firstlight.pages.figures.heatmap import heatmap
 from firstlight.pages.page import Page, Panel, Section
 from firstlight.training.ensemble import Trained
-
-MOST_POINTS = 2000  # of an array that is drawn without knowing what it is
 
 PAGES = {
     "Tour": "firstlight.questions.tour.page:tour_page",
@@ -58,7 +52,7 @@ def runs_page(runs: Sequence[Run]) -> Page:
 def _page(group: list[Run]) -> Page:
     run = group[0]
     if _kind(run) not in PAGES:
-        return _generic_page(run)
+        return _plain_page(run)
     module, _, function = PAGES[_kind(run)].partition(":")
     results = [one.result for one in group]
     page: Page = getattr(importlib.import_module(module), function)(*results)
@@ -125,43 +119,14 @@ def trained_page(trained: Trained) -> Page:
 # ---------------------------------------------------------------- anything else
 
 
-def _generic_page(run: Run) -> Page:
-    fields = _fields(run.result)
-    numbers = {
-        name: brief(value) for name, value in fields.items() if not isinstance(value, torch.Tensor | dict)
-    }
-    panels = tuple(
-        Panel(figure=figure, shows=f"The field `{name}` of the result.")
-        for name, value in fields.items()
-        if isinstance(value, torch.Tensor) and (figure := _figure_of(name, value)) is not None
-    )
-    kind = type(run.result).__name__
-    words = "; ".join(f"{name} {value}" for name, value in list(numbers.items())[:8])
-    section = Section(
-        title=run.spec.what, answer=f"{kind}: {words or 'no single numbers'}.", panels=panels[:8]
-    )
-    return Page(title=f"Run {run.id}", lead=(f"A result of kind {kind}.",), sections=(section,))
-
-
-def _fields(result: Any) -> dict[str, Any]:
+def _plain_page(run: Run) -> Page:
+    """The numbers of a result that has no page of its own."""
+    result = run.result
     if dataclasses.is_dataclass(result):
-        return {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
-    return dict(result) if isinstance(result, dict) else {"value": result}
-
-
-def _figure_of(name: str, value: torch.Tensor) -> Figure | None:
-    """A curve or a matrix, if the array is small enough to be read as one."""
-    numbers = value.double()
-    if value.dim() == 1 and 2 <= len(value) <= MOST_POINTS and bool(numbers.isfinite().all()):
-        return curves(
-            [Curve(name=name, values=numbers[None])], title=name, alt=f"Values of {name}", x="index", y=name
-        )
-    if (
-        value.dim() == 2
-        and min(value.shape) >= 2
-        and max(value.shape) <= 40
-        and bool(numbers.isfinite().all())
-    ):
-        rows, columns = ([str(i + 1) for i in range(n)] for n in value.shape)
-        return heatmap(numbers, rows=rows, columns=columns, title=name, alt=f"Matrix {name}", symmetric=False)
-    return None
+        fields = {f.name: getattr(result, f.name) for f in dataclasses.fields(result)}
+    else:
+        fields = dict(result) if isinstance(result, dict) else {"value": result}
+    kind = type(result).__name__
+    words = "; ".join(f"{name} {brief(value)}" for name, value in fields.items())
+    section = Section(title=run.spec.what, answer=f"{kind}: {words}.")
+    return Page(title=f"Run {run.id}", lead=(f"A result of kind {kind}.",), sections=(section,))

@@ -1,7 +1,7 @@
 """`firstlight train`: a trained network to look at."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -15,6 +15,12 @@ from firstlight.cli.options import (
     OutputFormat,
     Seed,
 )
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from firstlight.data.images import ImageData
+    from firstlight.maths.correlation import Interval
 
 FLAGS = {"name": "--arch"}
 
@@ -79,11 +85,9 @@ def train(
     from firstlight._internal.store.runs import Store
     from firstlight.cli.output import announce_split, print_records
     from firstlight.data.catalogue import load_splits
-    from firstlight.maths.correlation import share_interval
     from firstlight.models.building import ModelSpec
     from firstlight.models.checkpoints import save_weights
     from firstlight.training.ensemble import train_ensemble, train_once
-    from firstlight.training.loop import accuracy
     from firstlight.training.recipe import Recipe
 
     if networks < 1:
@@ -106,29 +110,32 @@ def train(
             ensemble = [train_once(spec, images, recipe, store=Store())]
         else:
             ensemble = train_ensemble(spec, networks, images, recipe, store=Store())
-    records = []
-    for trained, path in zip(ensemble, outputs, strict=True):
-        save_weights(trained.weights, path, arch=arch, data=data)
-        model = trained.into(spec(trained.seed))
-        with computing_on(place):
-            shares = [
-                share_interval(round(accuracy(model, part) * len(part)), len(part))
-                for part in (images, unseen)
-            ]
-        records.append({
-            "weights": str(path), "seed": trained.seed, "loss": float(trained.history.loss[-1]),
-            "training accuracy": shares[0].value, "test accuracy": shares[1].value,
-        })  # fmt: skip
-        if not form.is_text:
-            continue
-        print(
-            f"Wrote {path}. Last loss {trained.history.loss[-1]:.3g}, training accuracy {shares[0].value:.1%}, "
-            f"test accuracy {shares[1].percent(1)}."
-        )
-    for trained, path in zip(ensemble, initials, strict=False):
-        save_weights(trained.initial, path, arch=arch, data=data)
+        for trained, path in zip(ensemble, initials, strict=False):
+            save_weights(trained.initial, path, arch=arch, data=data)
+        records = []
+        for trained, path in zip(ensemble, outputs, strict=True):
+            save_weights(trained.weights, path, arch=arch, data=data)
+            seen, new = _shares(trained.into(spec(trained.seed)), images, unseen)
+            loss = float(trained.history.loss[-1])
+            records.append({
+                "weights": str(path), "seed": trained.seed, "loss": loss, "training accuracy": seen.value,
+                "test accuracy": new.value,
+            })  # fmt: skip
+            if form.is_text:
+                print(
+                    f"Wrote {path}. Last loss {loss:.3g}, training accuracy {seen.value:.1%}, "
+                    f"test accuracy {new.percent(1)}."
+                )
     if not form.is_text:
         print_records(records, form)
+
+
+def _shares(model: "nn.Module", *parts: "ImageData") -> "list[Interval]":
+    """What share of each set of images a network classifies correctly."""
+    from firstlight.maths.correlation import share_interval
+    from firstlight.training.loop import accuracy
+
+    return [share_interval(round(accuracy(model, part) * len(part)), len(part)) for part in parts]
 
 
 def _numbered(path: Path, seed: int, networks: int) -> Path:

@@ -2,20 +2,46 @@
 
 from typing import Any
 
-from torch import Tensor
-
 from firstlight._internal.memory_layout import canonical
 from firstlight.estimators.kernel_machine import (
     KernelClassifier,
-    KernelMachine,
-    KernelRegressor,
     no_type_check,
     store,
 )
-from firstlight.kernels.ridge import ridge_solution, scaled_gram
+from firstlight.kernels.ridge import ridge_solver, scaled_gram
 
 
-class _FixedKernel(KernelMachine):
+class CNTKClassifier(KernelClassifier):
+    """Classification by kernel ridge regression with a convolutional kernel.
+
+    Parameters
+    ----------
+    family : {'cntk', 'nngp', 'laplace', 'gaussian'}, default 'cntk'
+        Kernel of an infinitely wide network, or (the latter two) a kernel on patches.
+    depth, size, readout, padding, stride, bias_variance : int, str or float
+        The network behind the kernel, see :class:`firstlight.kernels.ConvKernel`.
+    bandwidth : float, optional
+        Bandwidth of the patch kernels. None takes the median distance between patches.
+    ridge : float, default 1e-3
+        Ridge, relative to the largest entry of the training kernel.
+    image_shape : tuple of 3 int, optional
+        Channels, height and width of a row of `X`; not needed for 4-D arrays and tensors. Without it every
+        row is one pixel of many channels: the kernel of a fully connected network.
+    precision : {'single', 'double'}, default 'single'
+        Precision of the kernel matrix; "single" still uses double precision where it is needed.
+    n_jobs : int, optional
+        Number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
+    >>> X[20:, 0, 2] += 3
+    >>> y = np.repeat(["noise", "line"], 20)
+    >>> CNTKClassifier(depth=2).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.8
+    True
+    """
+
     @no_type_check  # scikit-learn: nothing is checked before `fit`
     def __init__(
         self,
@@ -35,7 +61,9 @@ class _FixedKernel(KernelMachine):
     ) -> None:
         store(self, locals())
 
-    def _solve(self, images: Tensor, targets: Tensor) -> None:
+    def fit(self, X: Any, y: Any) -> "CNTKClassifier":
+        """Solve the ridge regression on one-hot targets."""
+        images, targets = self._start(X, y)
         self.kernel_ = self._kernel(images)
         self.metric_ = None
         inner, self.scale_ = scaled_gram(
@@ -43,60 +71,5 @@ class _FixedKernel(KernelMachine):
         )
         # solvers return columns one after another, a saved machine comes back row by row
         self.x_fit_ = canonical(images)
-        self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge))
-
-
-_PARAMETERS = """
-
-    Parameters
-    ----------
-    family : {'cntk', 'nngp', 'laplace', 'gaussian'}, default 'cntk'
-        Kernel of an infinitely wide network, or (the latter two) a kernel on patches.
-    depth, size, readout, padding, stride, bias_variance : int, str or float
-        The network behind the kernel, see :class:`firstlight.kernels.ConvKernel`.
-    bandwidth : float, optional
-        Bandwidth of the patch kernels. None takes the median distance between patches.
-    ridge : float, default 1e-3
-        Ridge, relative to the largest entry of the training kernel.
-    image_shape : tuple of 3 int, optional
-        Channels, height and width of a row of `X`; not needed for 4-D arrays and tensors. Without it every
-        row is one pixel of many channels: the kernel of a fully connected network.
-    precision : {'single', 'double'}, default 'single'
-        Precision of the kernel matrix; "single" still uses double precision where it is needed.
-    n_jobs : int, optional
-        Number of threads.
-"""
-
-
-class CNTKClassifier(KernelClassifier, _FixedKernel):
-    """Classification by kernel ridge regression with a convolutional kernel."""
-
-    __doc__ += (
-        _PARAMETERS
-        + """
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).standard_normal((40, 1, 6, 6))  # noise, and on half of it a bright line
-    >>> X[20:, 0, 2] += 3
-    >>> y = np.repeat(["noise", "line"], 20)
-    >>> CNTKClassifier(depth=2).fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.8
-    True
-"""
-    )
-
-    def fit(self, X: Any, y: Any) -> "CNTKClassifier":
-        """Solve the ridge regression on one-hot targets."""
-        self._solve(*self._start(X, y))
-        return self
-
-
-class CNTKRegressor(KernelRegressor, _FixedKernel):
-    """Kernel ridge regression with a convolutional kernel."""
-
-    __doc__ += _PARAMETERS
-
-    def fit(self, X: Any, y: Any) -> "CNTKRegressor":
-        """Solve the ridge regression on centred targets."""
-        self._solve(*self._start(X, y))
+        self.dual_coef_ = canonical(ridge_solver(inner, targets)(self.ridge))
         return self

@@ -22,7 +22,7 @@ from firstlight.estimators.kernel_machine import (
 )
 from firstlight.kernels.random_features import FEATURE_RIDGES, learn_features
 from firstlight.kernels.rfm import RIDGES, Round, Rounds, learn_metric, random_filters
-from firstlight.kernels.ridge import ridge_solution, scaled_gram
+from firstlight.kernels.ridge import ridge_solver, scaled_gram
 
 SOLVERS = ("auto", "exact", "features")
 EXACT_IMAGES = 2000  # above, rounds with all gradients take more than a quarter of an hour of one core
@@ -132,7 +132,7 @@ class _LearnedKernel(KernelMachine):
         )  # fmt: skip
         # solvers return columns one after another, a saved machine comes back row by row
         self.x_fit_ = canonical(images)
-        self.dual_coef_ = canonical(ridge_solution(inner, targets, self.ridge_))
+        self.dual_coef_ = canonical(ridge_solver(inner, targets)(self.ridge_))
 
     def _fit(
         self,
@@ -166,7 +166,20 @@ def _print(result: Round) -> None:
     )
 
 
-_PARAMETERS = """
+class _RFMClassifier(KernelClassifier, _LearnedKernel):
+    def _validation_data(self, X_val: Any, y_val: Any) -> tuple[Tensor, Tensor] | None:
+        if X_val is None:
+            return None
+
+        codes = np.searchsorted(self.classes_, np.asarray(y_val))
+        known = codes < len(self.classes_)
+        if not (known.all() and (self.classes_[codes] == np.asarray(y_val)).all()):
+            raise InvalidInput("`y_val` holds a class that `y` does not.")
+        return new_images(self, X_val), one_hot(codes, len(self.classes_))
+
+
+class ConvRFMClassifier(_RFMClassifier):
+    """Classification with a convolutional kernel whose metric on patches is learned.
 
     Parameters
     ----------
@@ -199,9 +212,7 @@ _PARAMETERS = """
         Seed for the split and for the choice of `agop_images`.
     verbose : bool, default False
         Print every round, and show progress bars on a terminal.
-"""
 
-_ATTRIBUTES = """
     Attributes
     ----------
     metric_, ridge_
@@ -210,28 +221,7 @@ _ATTRIBUTES = """
         Which solver was taken, and why.
     rounds_, best_round_
         One :class:`firstlight.kernels.Round` for each round, and the index of the best.
-"""
 
-
-class _RFMClassifier(KernelClassifier, _LearnedKernel):
-    def _validation_data(self, X_val: Any, y_val: Any) -> tuple[Tensor, Tensor] | None:
-        if X_val is None:
-            return None
-
-        codes = np.searchsorted(self.classes_, np.asarray(y_val))
-        known = codes < len(self.classes_)
-        if not (known.all() and (self.classes_[codes] == np.asarray(y_val)).all()):
-            raise InvalidInput("`y_val` holds a class that `y` does not.")
-        return new_images(self, X_val), one_hot(codes, len(self.classes_))
-
-
-class ConvRFMClassifier(_RFMClassifier):
-    """Classification with a convolutional kernel whose metric on patches is learned."""
-
-    __doc__ += (
-        _PARAMETERS
-        + _ATTRIBUTES
-        + """
     Examples
     --------
     >>> import numpy as np
@@ -241,8 +231,7 @@ class ConvRFMClassifier(_RFMClassifier):
     >>> machine = ConvRFMClassifier(depth=2, rounds=1).fit(X[::2], y[::2])
     >>> machine.score(X[1::2], y[1::2]) > 0.8, machine.metric_.shape
     (True, torch.Size([9, 9]))
-"""
-    )
+    """
 
     def fit(
         self, X: Any, y: Any, X_val: Any = None, y_val: Any = None,
@@ -255,12 +244,10 @@ class ConvRFMClassifier(_RFMClassifier):
 
 
 class ConvRFMRegressor(KernelRegressor, _LearnedKernel):
-    """Regression with a convolutional kernel whose metric on patches is learned."""
+    """Regression with a convolutional kernel whose metric on patches is learned.
 
-    __doc__ += (
-        _PARAMETERS
-        + _ATTRIBUTES
-        + """
+    Parameters and attributes as for :class:`ConvRFMClassifier`.
+
     Examples
     --------
     >>> import numpy as np
@@ -268,8 +255,7 @@ class ConvRFMRegressor(KernelRegressor, _LearnedKernel):
     >>> y = X[:, 0, 2].mean(1)  # the mean of one row
     >>> ConvRFMRegressor(depth=2, rounds=1).fit(X[::2], y[::2]).predict(X[1::2]).shape
     (20,)
-"""
-    )
+    """
 
     def fit(self, X: Any, y: Any, *, listen: Callable[[Round], None] | None = None) -> "ConvRFMRegressor":
         """Alternate ridge regression and gradient outer products; keep the best round."""
@@ -284,19 +270,25 @@ class DeepConvRFMClassifier(_RFMClassifier):
     The kernel loses one layer whenever the features gain one. The number of feature layers is chosen by
     validation squared error; 0 is the plain ConvRFM. The published code applies no non-linearity
     between layers (`activation="none"`), the paper's algorithm the ReLU.
-    """
 
-    __doc__ += (
-        _PARAMETERS
-        + """    filters : int, default 64
+    Parameters
+    ----------
+    family, depth, size, readout, padding, stride, bias_variance, bandwidth, image_shape, precision, n_jobs
+        As for :class:`CNTKClassifier`.
+    rounds, ridges, agop_images, patience, validation, refit, solver, regions, random_state, verbose
+        As for :class:`ConvRFMClassifier`.
+    filters : int, default 64
         Number of random filters per layer.
     layers : int, optional
         Maximum number of feature layers. None takes `depth - 1`, so that the last kernel has one layer.
     activation : {'relu', 'none'}, default 'relu'
         Non-linearity between feature layers.
-"""
-        + _ATTRIBUTES
-        + """    layers_, filters_
+
+    Attributes
+    ----------
+    metric_, ridge_, solver_, solver_reason_, rounds_, best_round_
+        As for :class:`ConvRFMClassifier`.
+    layers_, filters_
         The :class:`firstlight.kernels.Rounds` of every depth, and the filters of every feature layer.
 
     Examples
@@ -308,8 +300,7 @@ class DeepConvRFMClassifier(_RFMClassifier):
     >>> machine = DeepConvRFMClassifier(depth=2, rounds=1, filters=4).fit(X[::2], y[::2])
     >>> machine.score(X[1::2], y[1::2]) > 0.8
     True
-"""
-    )
+    """
 
     @no_type_check  # scikit-learn: nothing is checked before `fit`
     def __init__(

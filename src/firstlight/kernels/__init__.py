@@ -19,10 +19,8 @@ if TYPE_CHECKING:
         RidgePath,
         conjugate_gradients,
         ridge_residual,
-        ridge_solution,
         ridge_solver,
         scaled_gram,
-        solve_ridge,
     )
     from firstlight.kernels.tiled_gram import TiledGram
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight.kernels.compiled import average_pooling as halving_lanes
+from firstlight.kernels.compiled.average_pooling import pooling_stage
 from firstlight.kernels.compiled.layers import Layers
 from firstlight.kernels.kernel import ConvKernel
 
@@ -104,7 +104,7 @@ class PoolingPlan:
         rows, columns = sizes[-1] // 2
         maps = np.zeros((2, rows, rows, columns * columns), dtype) if pools else None
         above = _no_maps(dtype) if maps is None else (maps[0], maps[1])
-        sums = halving_lanes.pooling_stage(patches, below, sides, layers_of_stage, height, buffers, above)
+        sums = pooling_stage(patches, below, sides, layers_of_stage, height, buffers, above)
         return sums, above
 
 

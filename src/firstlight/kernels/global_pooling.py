@@ -6,9 +6,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from firstlight.kernels.average_pooling import in_lines
-from firstlight.kernels.compiled import global_pooling_forward as pooled_lanes
-from firstlight.kernels.compiled import global_pooling_gradients as pooled_slope_lanes
-from firstlight.kernels.compiled.global_pooling_forward import PAIRS
+from firstlight.kernels.compiled.global_pooling_forward import PAIRS, pooled_sums
+from firstlight.kernels.compiled.global_pooling_gradients import pooled_pair_gradients
 from firstlight.kernels.compiled.layers import LANES
 from firstlight.kernels.kernel import ConvKernel
 from firstlight.kernels.prepared_images import (
@@ -115,7 +114,7 @@ def _pair_values(
     for start in range(0, len(i), PAIRS):
         some = np.minimum(np.arange(start, start + PAIRS), len(i) - 1)  # the last pair fills what is left
         sides = i[some], j[some]
-        pooled_lanes.pooled_sums(
+        pooled_sums(
             *(_side_by_side(planes[..., own]) for planes, own in zip(images, sides, strict=True)),
             window,
             tuple(_side_by_side(norm[..., own]) for norm, own in zip(norms, sides, strict=True)),
@@ -210,7 +209,7 @@ def _pair_gradients(
     dtype = first.dtype
     sums = torch.zeros(plan.positions, plan.dimension * LANES, dtype=dtype)
     close = np.empty((2, LANES))
-    pooled_slope_lanes.pooled_pair_gradients(
+    pooled_pair_gradients(
         _in_lanes(first),
         _in_lanes(second),
         _shared_lines(plan),

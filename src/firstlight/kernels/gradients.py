@@ -24,9 +24,8 @@ from firstlight.kernels.accelerator import (
     tensor_close_shares,
     uses_tensors,
 )
-from firstlight.kernels.compiled import layers as lanes
-from firstlight.kernels.compiled import patches as patch_lanes
-from firstlight.kernels.compiled.layers import LANES
+from firstlight.kernels.compiled.layers import LANES, flatten_gradients, pair_gradients
+from firstlight.kernels.compiled.patches import add_gradients
 from firstlight.kernels.global_pooling import exact_pooled_gradients, pooled_gradients
 from firstlight.kernels.gram import CLOSE_SHARE, patch_values
 from firstlight.kernels.kernel import ConvKernel, Kernel, PatchKernel, check_gradients
@@ -257,8 +256,8 @@ class _Gradients:
         exact = SinglePairs.of(plan, images, self.points, pairs)
         products, sides = exact.sides(slice(len(pairs)))
         norms = np.empty_like(products)
-        lanes.pair_gradients(products, norms, sides, plan.layers(torch.float64), 1 / plan.last)
-        patch_lanes.add_gradients(
+        pair_gradients(products, norms, sides, plan.layers(torch.float64), 1 / plan.last)
+        add_gradients(
             products, norms, exact.first.numpy(), exact.second.numpy(), exact.i, exact.j,
             alpha[i].double().numpy(), j, self.inner.numpy(),
         )  # fmt: skip
@@ -287,7 +286,7 @@ def _compiled_gradients(
     products = torch.bmm(rows.patches, columns.patches)
     norms = torch.empty_like(products)
     close = np.empty(products.shape[1:], products.numpy().dtype)
-    lanes.flatten_gradients(
+    flatten_gradients(
         products.numpy(),
         norms.numpy(),
         rows.norms.numpy(),

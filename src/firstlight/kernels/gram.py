@@ -21,8 +21,7 @@ from firstlight._internal.executor import (
 from firstlight._internal.progress import progress
 from firstlight._internal.shapes import Images
 from firstlight.kernels.accelerator import tensor_values, uses_tensors
-from firstlight.kernels.compiled import layers as lanes
-from firstlight.kernels.compiled.layers import LANES
+from firstlight.kernels.compiled.layers import LANES, flatten_values, pair_values, pixel_values
 from firstlight.kernels.global_pooling import (
     average_pooled_values,
     exact_average_pooled_values,
@@ -306,11 +305,11 @@ def _flatten_values(
         close,
     )
     if plan.shares_pixels:
-        lanes.pixel_values(rows.pixels, columns.pixels, *rest)
+        pixel_values(rows.pixels, columns.pixels, *rest)
     else:
         products = space("products", (plan.positions, *shape), dtype)
         torch.bmm(rows.patches, columns.patches, out=products)
-        lanes.flatten_values(products.numpy(), *rest)
+        flatten_values(products.numpy(), *rest)
     return out / plan.last, close / rows.norms.shape[1]
 
 
@@ -324,7 +323,7 @@ def _exact_values(pairs: SinglePairs) -> np.ndarray:
     out = np.empty(n + LANES)
     for start in range(0, n, LANES):
         products, norms = pairs.sides(slice(start, start + LANES))
-        lanes.pair_values(products, norms, plan.layers(torch.float64), out[start : start + LANES])
+        pair_values(products, norms, plan.layers(torch.float64), out[start : start + LANES])
     return out[:n] / plan.last
 
 

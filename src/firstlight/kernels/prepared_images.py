@@ -14,8 +14,8 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.shapes import Images
 from firstlight.kernels.average_pooling import PoolingPlan, in_lines
-from firstlight.kernels.compiled import patches as patch_lanes
 from firstlight.kernels.compiled.layers import LANES, Layers
+from firstlight.kernels.compiled.patches import layer_squares, own_sums, pair_products, square_norms
 from firstlight.kernels.kernel import ConvKernel, Kernel, check_metric
 from firstlight.maths.patches import check_images
 from firstlight.maths.psd import psd_sqrt
@@ -135,7 +135,7 @@ class KernelPlan:
         kernel, sizes = self.kernel, self.sizes
         squares = torch.empty(int(sizes.prod(1).sum()), patches.shape[2], dtype=torch.float64)
         first = squares[: self.positions]
-        patch_lanes.square_norms(patches.numpy(), first.numpy())
+        square_norms(patches.numpy(), first.numpy())
         # a patch in the null space of M comes out as rounding, whose direction would be an arbitrary cosine
         first[first <= _ZERO * first.max()] = 0.0
         if isinstance(kernel, ConvKernel) and kernel.pooling:
@@ -149,7 +149,7 @@ class KernelPlan:
                     squares[:, i] = squares[:, empty]
         elif isinstance(kernel, ConvKernel):
             filters = (kernel.size, kernel.padding)
-            patch_lanes.layer_squares(squares.numpy(), sizes, filters, kernel.scale, kernel.bias_variance)
+            layer_squares(squares.numpy(), sizes, filters, kernel.scale, kernel.bias_variance)
         return squares
 
 
@@ -228,9 +228,7 @@ class SecondImages:
         assert isinstance(kernel, ConvKernel)
         diagonal = np.empty(self.squares.shape[1])
         filters = (kernel.size, kernel.padding)
-        patch_lanes.own_sums(
-            self.squares.numpy(), plan.sizes, filters, kernel.scale, kernel.kind == "nngp", diagonal
-        )
+        own_sums(self.squares.numpy(), plan.sizes, filters, kernel.scale, kernel.kind == "nngp", diagonal)
         return diagonal[: self.n] / plan.last
 
 
@@ -258,7 +256,7 @@ class SinglePairs:
         """Inner products of patches, and norms, of up to `LANES` of the pairs, padded with zeros to `LANES`."""
         i, j = self.i[part], self.j[part]
         products = np.zeros((self.plan.positions, LANES))
-        patch_lanes.pair_products(self.first.numpy(), self.second.numpy(), i, j, products)
+        pair_products(self.first.numpy(), self.second.numpy(), i, j, products)
         first, second = self.first_squares[:, i], self.second_squares[:, j]
         norm = (first * second).sqrt()
         # 1/(2s) for the derivative of N = √(Λ(x,x) s) by s

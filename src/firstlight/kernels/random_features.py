@@ -8,12 +8,20 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from firstlight._internal.errors import Diverged, InvalidInput
+from firstlight._internal.errors import InvalidInput
 from firstlight._internal.executor import report_fraction, single_torch_thread
 from firstlight._internal.memory_layout import canonical
 from firstlight._internal.progress import progress
 from firstlight._internal.shapes import Images
-from firstlight.kernels.rfm import Round, Rounds, random_filters, round_subset
+from firstlight.kernels.rfm import (
+    Round,
+    Rounds,
+    best_round,
+    is_last,
+    judged_round,
+    random_filters,
+    round_subset,
+)
 from firstlight.kernels.ridge import check_ridge
 from firstlight.maths.patches import PatchGeometry, patch_moments
 
@@ -315,14 +323,14 @@ def learn_features(
         )  # fmt: skip
         moments = Moments.of(_all_features(features, x, before, show), y)
         rows = _all_features(features, x_valid, before, show)
-        finished, readout = _chosen_readout(number, metric, moments, rows, y_valid, ridges)
+        tried = [(readout.ridge, readout(rows), readout) for readout in moments.solved(ridges)]
+        finished, readout = judged_round(number, metric, tried, y_valid)
         done.append(finished)
         listen(finished)
-        best = min(range(len(done)), key=lambda i: done[i].error)
-        if best == number:
+        if best_round(done) == number:
             whole = moments + Moments.of(rows, y_valid) if refit else moments
             kept = features, next(whole.solved([finished.ridge]))
-        if number == rounds or (patience is not None and number - best >= patience):
+        if is_last(done, rounds, patience):
             break
         metric = feature_agop(features, readout.coefficients, x[some], before=before)
         size_of = float(metric.norm())
@@ -330,24 +338,7 @@ def learn_features(
             break  # a constant predictor: there is nothing to learn from
         metric = metric / size_of
     assert kept is not None
-    return FeatureMachine(Rounds(rounds=tuple(done), best=best), *kept)
-
-
-def _chosen_readout(
-    number: int, metric: Tensor, moments: Moments, rows: Tensor, y_valid: Tensor, ridges: Sequence[float]
-) -> tuple[Round, LinearReadout]:
-    found = [(readout, readout(rows)) for readout in moments.solved(ridges)]
-    errors = [float((guess - y_valid).square().sum(1).mean()) for _, guess in found]
-    if not errors:
-        raise Diverged(f"No ridge of {tuple(ridges)} could be solved. Add a larger one.")
-    best = errors.index(min(errors))
-    readout, guess = found[best]
-    right = (guess.argmax(1) == y_valid.argmax(1)).double().mean()
-    finished = Round(
-        number=number, metric=metric, ridge=readout.ridge, error=errors[best], accuracy=float(right),
-        errors=tuple(errors),
-    )  # fmt: skip
-    return finished, readout
+    return FeatureMachine(Rounds(rounds=tuple(done), best=best_round(done)), *kept)
 
 
 @torch.no_grad()

@@ -1,9 +1,9 @@
 """Kernels that learn their metric: alternate ridge regression and gradient outer products."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -16,8 +16,9 @@ from firstlight._internal.shapes import Images
 from firstlight.kernels.gradients import kernel_agop
 from firstlight.kernels.gram import kernel_gram
 from firstlight.kernels.kernel import Kernel, check_gradients
-from firstlight.kernels.ridge import check_ridge, ridge_solution, ridge_solver, scaled_gram
+from firstlight.kernels.ridge import check_ridge, ridge_solver, scaled_gram
 
+Solution = TypeVar("Solution")
 RIDGES = (1e-8, 1e-5, 1e-3)
 """Ridges that are tried by default."""
 
@@ -126,11 +127,11 @@ def learn_metric(
         if not inner[0].any() and not inner.any():
             raise InvalidInput("the kernel matrix is zero: all images are empty where the filters look.")
         outer = kernel_gram(x_valid, x, **plain).div_(largest)  # type: ignore[arg-type]
-        finished, alpha = _best_ridge(number, metric, inner, outer, y, y_valid, ridges, show)
+        tried = list(_solutions(inner, outer, y, ridges))
+        finished, alpha = judged_round(number, metric, tried, y_valid)
         done.append(finished)
         listen(finished)
-        best = min(range(len(done)), key=lambda i: done[i].error)
-        if number == rounds or (patience is not None and number - best >= patience):
+        if is_last(done, rounds, patience):
             break
         # α solves for K / largest: f = Σ (α / largest) K(x_i, ·)
         metric = kernel_agop(x, alpha / largest, x[some], **plain)  # type: ignore[arg-type]
@@ -138,44 +139,50 @@ def learn_metric(
         if size == 0:
             break  # a constant predictor: there is nothing to learn from
         metric = metric / size
-    return Rounds(rounds=tuple(done), best=best)
+    return Rounds(rounds=tuple(done), best=best_round(done))
 
 
-def _best_ridge(
-    number: int,
-    metric: Tensor,
-    inner: Tensor,
-    outer: Tensor,
-    y: Tensor,
-    y_valid: Tensor,
-    ridges: Sequence[float],
-    show: bool | None,
-) -> tuple[Round, Tensor]:
-    solution = (
-        ridge_solver(inner, y, n_ridges=len(ridges), show=show)
-        if len(ridges) > 1
-        else partial(ridge_solution, inner, y)
-    )
-    coefficients, errors, guesses = [], [], []
+def _solutions(
+    inner: Tensor, outer: Tensor, y: Tensor, ridges: Sequence[float]
+) -> Iterator[tuple[float, Tensor, Tensor]]:
+    """Every ridge with the outputs for the validation images and the coefficients that gave them."""
+    solver = ridge_solver(inner, y)
     for ridge in ridges:
         try:
-            coefficients.append(solution(ridge))
+            alpha = solver(ridge)
         except Diverged:  # above the memory the smallest ridges may be out of reach; the others are not
-            coefficients.append(torch.full_like(y, math.nan, dtype=torch.float64))
-        guesses.append(outer @ coefficients[-1])
-        error = float((guesses[-1] - y_valid).square().sum(1).mean())
-        errors.append(error if math.isfinite(error) else math.inf)
-    if min(errors) == math.inf:
+            alpha = torch.full_like(y, math.nan, dtype=torch.float64)
+        yield ridge, outer @ alpha, alpha
+
+
+def judged_round(
+    number: int, metric: Tensor, tried: Sequence[tuple[float, Tensor, Solution]], y_valid: Tensor
+) -> tuple[Round, Solution]:
+    """The round with the ridge of lowest validation squared error, of (ridge, guesses, solution) for each."""
+    squares = [float((guess - y_valid).square().sum(1).mean()) for _, guess, _ in tried]
+    errors = [error if math.isfinite(error) else math.inf for error in squares]
+    best = min(range(len(tried)), key=errors.__getitem__, default=None)
+    if best is None or errors[best] == math.inf:
         raise Diverged(
-            f"No ridge of {tuple(ridges)} could be solved for {len(y)} images in memory. Add a larger one."
+            "No ridge that was tried could be solved in memory. Add a larger one, or use fewer images."
         )
-    best = min(range(len(ridges)), key=lambda i: errors[i])
-    right = (guesses[best].argmax(1) == y_valid.argmax(1)).double().mean()
+    ridge, guess, solution = tried[best]
+    accuracy = (guess.argmax(1) == y_valid.argmax(1)).double().mean()
     finished = Round(
-        number=number, metric=metric, ridge=float(ridges[best]), error=errors[best],
-        accuracy=float(right), errors=tuple(errors),
+        number=number, metric=metric, ridge=float(ridge), error=errors[best], accuracy=float(accuracy),
+        errors=tuple(errors),
     )  # fmt: skip
-    return finished, coefficients[best]
+    return finished, solution
+
+
+def is_last(done: Sequence[Round], rounds: int, patience: int | None) -> bool:
+    """Whether no round follows: there were enough, or too many without a lower error."""
+    return len(done) > rounds or (patience is not None and len(done) - 1 - best_round(done) >= patience)
+
+
+def best_round(done: Sequence[Round]) -> int:
+    """Number of the round of lowest squared error, the first of several."""
+    return min(range(len(done)), key=lambda i: done[i].error)
 
 
 def round_subset(n: int, wanted: int | None, seed: int) -> Tensor:

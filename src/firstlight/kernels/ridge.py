@@ -13,7 +13,6 @@ from torch import Tensor
 
 from firstlight._internal.environment import free_memory
 from firstlight._internal.errors import Diverged, InvalidInput
-from firstlight._internal.progress import progress
 from firstlight._internal.shapes import Images
 from firstlight.kernels.gram import BAND, kernel_gram
 from firstlight.kernels.kernel import Kernel
@@ -52,13 +51,6 @@ class RidgePath:
         check_ridge(ridge)
         # (K + λI)⁻¹Y = V (Λ + λ)⁻¹ VᵀY
         return self.vectors @ (self.targets / (self.values + ridge)[:, None])
-
-
-def solve_ridge(
-    kernel: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], ridge: float
-) -> Float[Tensor, "n k"]:
-    """Coefficients for one ridge, by Cholesky in float64; the spectrum if rounding left it indefinite."""
-    return CholeskyPath(kernel, targets)(ridge)
 
 
 @dataclass(frozen=True)
@@ -285,12 +277,7 @@ def check_ridge(ridge: float, *, positive: bool = False) -> None:
         raise InvalidInput(f"`ridge` must be finite and {least}; got ridge={ridge}.")
 
 
-# A decomposition costs as much as about so many Cholesky factors, at 100 images as at 1600.
-MANY_RIDGES = 12
-COPIES = 5  # matrices that a decomposition holds at its peak: the kernel, the vectors, and workspace
-
-
-def fits_in_memory(n: int, copies: float = COPIES) -> bool:
+def fits_in_memory(n: int, copies: float) -> bool:
     """Whether so many float64 matrices of n x n go into the memory that is free."""
     return copies * 8 * n * n < 0.9 * free_memory()
 
@@ -310,7 +297,7 @@ def scaled_gram(
     """
     n = len(x)
     out = None
-    if not fits_in_memory(n, copies=1.5):
+    if not fits_in_memory(n, 1.5):
         with tempfile.TemporaryFile() as file:
             out = np.memmap(file, dtype=np.float64, mode="w+", shape=(n, n))
     inner = kernel_gram(x, kernel=kernel, metric=metric, dtype=dtype, out=out, n_jobs=n_jobs, show=show)
@@ -321,12 +308,10 @@ def scaled_gram(
 
 
 def ridge_solver(
-    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], *, n_ridges: int = 3, show: bool | None = None
+    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"]
 ) -> Callable[[float], Float[Tensor, "n k"]]:
-    """Coefficients by ridge, by the cheapest way that the memory allows.
+    """Coefficients by ridge: a Cholesky factor for each, or above the memory conjugate gradients.
 
-    Every ridge has a Cholesky factor of its own; for a dozen ridges or more, one decomposition serves all of them;
-    above the memory, conjugate gradients.
     :func:`firstlight.kernels.ridge_residual` tells how exact a solution is.
 
     Parameters
@@ -335,22 +320,7 @@ def ridge_solver(
         Kernel matrix.
     targets : Tensor of shape (n, k)
         One column per output.
-    n_ridges : int, default 3
-        For how many ridges the answer will be used.
-    show : bool, optional
-        Force the progress bar on or off.
     """
-    n = len(inner)
-    if n_ridges >= MANY_RIDGES and fits_in_memory(n):
-        with progress("Decomposition", total=None, show=show):
-            return RidgePath.of(inner, targets)
-    return (
-        CholeskyPath(inner, targets) if fits_in_memory(n, 3) else partial(conjugate_gradients, inner, targets)
-    )
-
-
-def ridge_solution(
-    inner: Float[Tensor, "n n"], targets: Float[Tensor, "n k"], ridge: float
-) -> Float[Tensor, "n k"]:
-    """Coefficients for one ridge, by Cholesky where it fits."""
-    return (solve_ridge if fits_in_memory(len(inner), 3) else conjugate_gradients)(inner, targets, ridge)
+    if fits_in_memory(len(inner), 3):
+        return CholeskyPath(inner, targets)
+    return partial(conjugate_gradients, inner, targets)

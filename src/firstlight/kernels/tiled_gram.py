@@ -167,13 +167,12 @@ class TiledGram:
         """Some columns, in float64."""
         columns = torch.empty(self.n, len(indices), dtype=torch.float64)
         for i, j in blocks_of((self.n, self.n), self.side, symmetric=True):
-            right = ((indices >= j) & (indices < j + self.side)).nonzero().flatten()
-            left = ((indices >= i) & (indices < i + self.side)).nonzero().flatten()
-            if not len(right) and not len(left):
-                continue
-            tile = self.tile((i, j))
-            columns[i : i + self.side, right] = tile[:, indices[right] - j]
-            columns[j : j + self.side, left] = tile[indices[left] - i].T
+            chosen = ((indices >= j) & (indices < j + self.side)).nonzero().flatten()
+            mirrored = ((indices >= i) & (indices < i + self.side)).nonzero().flatten()
+            if len(chosen) or len(mirrored):
+                tile = self.tile((i, j))
+                columns[i : i + self.side, chosen] = tile[:, indices[chosen] - j]
+                columns[j : j + self.side, mirrored] = tile[indices[mirrored] - i].T
         return columns / self.scale
 
     def tile(self, block: Block, space: Float[Tensor, " entries"] | None = None) -> Float[Tensor, "a b"]:

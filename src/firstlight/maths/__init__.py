@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         spearman,
     )
     from firstlight.maths.patches import PatchGeometry, extract_patches, mean_patches, sobel_magnitude
-    from firstlight.maths.pca import PCA, image_pca, patch_pca, separated_blocks
-    from firstlight.maths.psd import psd_pinv, psd_sqrt
+    from firstlight.maths.pca import PCA, image_pca, patch_pca
+    from firstlight.maths.psd import psd_sqrt
 
 lazy_exports(__name__)

@@ -1,9 +1,7 @@
 """The one principal component analysis: of patches and of whole images, in float64, in one pass."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import torch
 from jaxtyping import Float
@@ -24,7 +22,7 @@ class PCA(Result):
     Parameters
     ----------
     mean : Tensor of shape (d,)
-        What is subtracted before projecting; zeros if not `centred`.
+        What is subtracted before projecting.
     basis : Tensor of shape (d, m)
         Orthonormal columns by decreasing variance. The first entry of (nearly) the largest size in a
         column is positive.
@@ -34,8 +32,6 @@ class PCA(Result):
         Independent samples, that is images.
     n_vectors : int
         Vectors averaged over; more than `n_samples` for patches.
-    centred : bool
-        Whether the mean was removed.
     """
 
     mean: Float[Tensor, " d"]
@@ -43,7 +39,6 @@ class PCA(Result):
     variances: Float[Tensor, " m"]
     n_samples: int
     n_vectors: int
-    centred: bool
 
     def _rows(self) -> list[Row]:
         return rows_along(self, "m")
@@ -95,7 +90,6 @@ def patch_pca(
     images: Tensor | Iterable[Tensor],
     geometry: PatchGeometry,
     *,
-    center: bool = True,
     block: int | None = None,
 ) -> PCA:
     r"""Principal components of all patches of all images.
@@ -111,9 +105,6 @@ def patch_pca(
         A tensor ``n c h w``, or an iterable of such blocks.
     geometry : PatchGeometry
         Which patches; zero padding counts as pixels, as it does for the layer.
-    center : bool, default True
-        Remove the mean patch. The paper says only "PCA"; without centring the first component is close to
-        the mean patch.
     block : int, optional
         Images worked on at a time.
 
@@ -124,37 +115,32 @@ def patch_pca(
     >>> pca.basis.shape, pca.n_samples, pca.n_vectors
     (torch.Size([27, 27]), 8, 392)
     """
-    return patch_components(patch_moments(images, geometry, block=block), center=center)
+    return patch_components(patch_moments(images, geometry, block=block))
 
 
-def patch_components(moments: PatchMoments, *, center: bool = True) -> PCA:
+def patch_components(moments: PatchMoments) -> PCA:
     """Principal components of patches whose moments are known; arguments as for :func:`patch_pca`."""
-    # E[x xᵀ] = Σ + μ μᵀ: the uncentred moments cost no second pass
-    matrix = moments.covariance if center else moments.covariance + torch.outer(moments.mean, moments.mean)
-    variances, basis = _principal(_finite(matrix))
+    variances, basis = _principal(_finite(moments.covariance))
     return PCA(
-        mean=moments.mean if center else torch.zeros_like(moments.mean),
+        mean=moments.mean,
         basis=basis,
         variances=variances,
         n_samples=moments.n_images,
         n_vectors=moments.n_vectors,
-        centred=center,
     )
 
 
-def image_pca(images: Tensor | Iterable[Tensor], *, center: bool = True, block: int | None = None) -> PCA:
+def image_pca(images: Tensor | Iterable[Tensor], *, block: int | None = None) -> PCA:
     """Principal components of whole images, vectorised as (channel, row, column).
 
     Holds at most one `d × d` matrix and `d` images in float64, whatever the number of images. With fewer
     images than pixels the eigenproblem of the `n × n` Gram matrix is solved instead: the same subspace,
-    with `m = n` components, the last of them without variance when centred.
+    with `m = n` components, the last of them without variance.
 
     Parameters
     ----------
     images : Tensor or iterable of Tensor
         A tensor ``n c h w``, or an iterable of such blocks.
-    center : bool, default True
-        Remove the mean image.
     block : int, optional
         Images worked on at a time.
 
@@ -172,59 +158,14 @@ def image_pca(images: Tensor | Iterable[Tensor], *, center: bool = True, block: 
         scatter.add(rows)
     if scatter is None:
         raise InvalidInput("`images` must hold at least one block of images; got an empty iterable.")
-    variances, basis = scatter.principal(center=center)
+    variances, basis = scatter.principal()
     return PCA(
-        mean=scatter.mean if center else torch.zeros_like(scatter.mean),
+        mean=scatter.mean,
         basis=basis,
         variances=variances,
         n_samples=scatter.count,
         n_vectors=scatter.count,
-        centred=center,
     )
-
-
-def separated_blocks(
-    variances: Float[Tensor, " m"], *, n_samples: int | None = None, rtol: float | None = None
-) -> list[tuple[int, int]]:
-    r"""Runs of components that the data cannot tell apart, as half-open ranges covering 0 .. m.
-
-    Neighbours belong together when
-
-    .. math:: \omega_i - \omega_{i+1} \le \tau\,\omega_i , \qquad \tau = \sqrt{2/n}
-
-    since the standard error of an eigenvalue of a sample of n Gaussian vectors is about
-    :math:`\omega\sqrt{2/n}` (North's rule of thumb): inside a run the single vectors are an arbitrary
-    rotation of each other and only the subspace has a meaning. Variances below `m` times 2.2e-16 of the
-    largest count as zero and form one run.
-
-    Parameters
-    ----------
-    variances : Tensor of shape (m,)
-        In decreasing order.
-    n_samples : int, optional
-        Independent samples; images rather than patches, for patches of one image are alike.
-    rtol : float, optional
-        The tolerance τ itself, instead of `n_samples`.
-
-    Examples
-    --------
-    >>> separated_blocks(torch.tensor([9.0, 4.0, 3.9, 1.0]), rtol=0.05)
-    [(0, 1), (1, 3), (3, 4)]
-    """
-    if (n_samples is None) == (rtol is None):
-        raise InvalidInput(f"give either `n_samples` or `rtol`; got n_samples={n_samples}, rtol={rtol}.")
-    if n_samples is not None and n_samples < 1:
-        raise InvalidInput(f"`n_samples` must be at least 1; got n_samples={n_samples}.")
-    if rtol is not None and not rtol >= 0:
-        raise InvalidInput(f"`rtol` must be at least 0; got rtol={rtol}.")
-    values = variances.double()
-    if len(values) == 0 or not values.isfinite().all() or (values.diff() > 0).any() or values[-1] < 0:
-        raise InvalidInput("`variances` must be finite, not negative and in decreasing order.")
-    tolerance = rtol if rtol is not None else math.sqrt(2 / (n_samples or 1))
-    values = torch.where(values > len(values) * _EPS * values[0], values, 0.0)
-    gaps = values[:-1] - values[1:] > tolerance * values[:-1]
-    edges = [0, *(gaps.nonzero().flatten() + 1).tolist(), len(values)]
-    return list(pairwise(edges))
 
 
 class _Scatter:
@@ -254,13 +195,11 @@ class _Scatter:
                 self.second.addmm_(some.T, some)
             self.held = []
 
-    def principal(self, *, center: bool) -> tuple[Tensor, Tensor]:
+    def principal(self) -> tuple[Tensor, Tensor]:
         offset = _finite(self.first / self.count)
         if self.second is None:
-            return _principal_few(torch.cat(self.held) + (-offset if center else self.shift))
+            return _principal_few(torch.cat(self.held) - offset)
         matrix = self.second / self.count - torch.outer(offset, offset)
-        if not center:
-            matrix = matrix + torch.outer(self.mean, self.mean)
         return _principal(_finite((matrix + matrix.T) / 2))
 
 

@@ -139,7 +139,7 @@ class StreamedProfile(Streamed[Profile]):
     model : torch.nn.Module
         Any network.
     options : object
-        `center`, `subtract` (the initial weight of the layer) and `seed`.
+        `subtract` (the initial weight of the layer) and `seed`.
 
     Examples
     --------
@@ -153,11 +153,8 @@ class StreamedProfile(Streamed[Profile]):
 
     block = 256
 
-    def __init__(
-        self, model: nn.Module, *, center: bool = True, subtract: Tensor | None = None, seed: int = 0
-    ) -> None:
+    def __init__(self, model: nn.Module, *, subtract: Tensor | None = None, seed: int = 0) -> None:
         super().__init__(model, subtract=subtract, seed=seed)
-        self._center = center
 
     def _begin(self, images: Tensor) -> None:
         with without_autocast(self.model):
@@ -170,7 +167,7 @@ class StreamedProfile(Streamed[Profile]):
                 self._moments.add(part)
 
     def _result(self) -> Profile:
-        pca = patch_components(self._moments.moments(), center=self._center)
+        pca = patch_components(self._moments.moments())
         return profile_from(self._layer, pca, **self.options)
 
 

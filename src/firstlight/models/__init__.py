@@ -14,11 +14,6 @@ if TYPE_CHECKING:
         register_model,
     )
     from firstlight.models.checkpoints import WeightsMismatch, load_weights, save_weights
-    from firstlight.models.image_to_image import (
-        identity_cnn,
-        identity_fcn_linear,
-        identity_fcn_relu,
-    )
     from firstlight.models.initialisers import initialise
     from firstlight.models.linearized import LinearizedModel, linearize
     from firstlight.models.loading import load_model

@@ -7,7 +7,7 @@ generator of their own and then copied, so a seed gives the same numbers on ever
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -112,13 +112,6 @@ def fans(weight: Tensor) -> tuple[int, int]:
     return weight.shape[1] * area, weight.shape[0] * area
 
 
-def _fan(weight: Tensor, mode: str) -> int:
-    named = dict(zip(("fan_in", "fan_out"), fans(weight), strict=True))
-    if mode not in named:
-        raise unknown_name("mode", mode, named)
-    return named[mode]
-
-
 def _normal(std: float) -> Draw:
     return lambda weight, generator: nn.init.normal_(weight, 0.0, std, generator=generator)
 
@@ -129,28 +122,28 @@ def _uniform(std: float) -> Draw:
 
 
 @INITIALISERS.register("xavier_normal")
-def _xavier_normal(weights: list[Tensor], *, gain: float = 1.0) -> list[Draw]:
-    return [_normal(gain * math.sqrt(2 / sum(fans(w)))) for w in weights]
+def _xavier_normal(weights: list[Tensor]) -> list[Draw]:
+    return [_normal(math.sqrt(2 / sum(fans(w)))) for w in weights]
 
 
 @INITIALISERS.register("xavier_uniform")
-def _xavier_uniform(weights: list[Tensor], *, gain: float = 1.0) -> list[Draw]:
-    return [_uniform(gain * math.sqrt(2 / sum(fans(w)))) for w in weights]
+def _xavier_uniform(weights: list[Tensor]) -> list[Draw]:
+    return [_uniform(math.sqrt(2 / sum(fans(w)))) for w in weights]
 
 
 @INITIALISERS.register("kaiming_normal")
-def _kaiming_normal(weights: list[Tensor], *, mode: Literal["fan_in", "fan_out"] = "fan_in") -> list[Draw]:
-    return [_normal(math.sqrt(2 / _fan(w, mode))) for w in weights]
+def _kaiming_normal(weights: list[Tensor]) -> list[Draw]:
+    return [_normal(math.sqrt(2 / fans(w)[0])) for w in weights]
 
 
 @INITIALISERS.register("kaiming_uniform")
-def _kaiming_uniform(weights: list[Tensor], *, mode: Literal["fan_in", "fan_out"] = "fan_in") -> list[Draw]:
-    return [_uniform(math.sqrt(2 / _fan(w, mode))) for w in weights]
+def _kaiming_uniform(weights: list[Tensor]) -> list[Draw]:
+    return [_uniform(math.sqrt(2 / fans(w)[0])) for w in weights]
 
 
 @INITIALISERS.register("orthogonal")
-def _orthogonal(weights: list[Tensor], *, gain: float = 1.0) -> list[Draw]:
-    return [lambda w, generator: nn.init.orthogonal_(w, gain, generator=generator) for _ in weights]
+def _orthogonal(weights: list[Tensor]) -> list[Draw]:
+    return [lambda w, generator: nn.init.orthogonal_(w, generator=generator) for _ in weights]
 
 
 @INITIALISERS.register("normal")
@@ -161,9 +154,7 @@ def _small_normal(weights: list[Tensor], *, std: float = 1e-2) -> list[Draw]:
 
 
 @INITIALISERS.register("pcbias")
-def _pcbias(
-    weights: list[Tensor], *, distribution: Literal["gaussian", "uniform"] = "gaussian"
-) -> list[Draw]:
+def _pcbias(weights: list[Tensor]) -> list[Draw]:
     r"""Definition 3 of PCBias, for fully connected networks.
 
     .. math::
@@ -177,10 +168,7 @@ def _pcbias(
             "The initialiser 'pcbias' is defined for fully connected layers; this model has convolutions. "
             "Choose 'xavier_normal', which differs from it in the first and the last layer only."
         )
-    kinds = {"gaussian": _normal, "uniform": _uniform}
-    if distribution not in kinds:
-        raise unknown_name("distribution", distribution, kinds)
-    return [kinds[distribution](math.sqrt(v)) for v in _pcbias_variances(weights)]
+    return [_normal(math.sqrt(v)) for v in _pcbias_variances(weights)]
 
 
 def _pcbias_variances(weights: list[Tensor]) -> list[float]:
@@ -201,5 +189,5 @@ def _identity_crisis(weights: list[Tensor]) -> list[Draw]:
 
 
 @INITIALISERS.register("pooling_study")
-def _pooling_study(weights: list[Tensor], *, first: float = 5e-3, others: float = 1e-2) -> list[Draw]:
-    return [_normal(first if index == 0 else others) for index in range(len(weights))]
+def _pooling_study(weights: list[Tensor]) -> list[Draw]:
+    return [_normal(5e-3 if index == 0 else 1e-2) for index in range(len(weights))]

@@ -219,7 +219,7 @@ def _function_name(error: BaseException) -> str:
     return functions[-1].__name__ if functions else str(error).splitlines()[0].rstrip(".")
 
 
-def linearize(model: nn.Module, at: Mapping[str, Tensor] | None = None) -> LinearizedModel:
+def linearize(model: nn.Module) -> LinearizedModel:
     r"""Replace a network by its first-order expansion in the weights.
 
     .. math:: f_{lin}(u, x) = f(w_0, x) + J(x)\,u, \qquad J(x) = \partial f(w_0, x)/\partial w
@@ -233,8 +233,6 @@ def linearize(model: nn.Module, at: Mapping[str, Tensor] | None = None) -> Linea
     model : torch.nn.Module
         Any network whose operations have forward-mode derivatives. Parameters with `requires_grad` off
         stay where they are. Batch normalisation runs with its running statistics.
-    at : mapping of str to Tensor, optional
-        :math:`w_0` by name, a state dict for instance; by default the weights the model has now.
 
     Raises
     ------
@@ -255,7 +253,7 @@ def linearize(model: nn.Module, at: Mapping[str, Tensor] | None = None) -> Linea
     (True, ['displacement.weight', 'displacement.bias'])
     """
     _demand_linearisable(model)
-    start = _start(model, at)
+    start = _start(model)
     trainable = tuple(name for name, p in model.named_parameters() if p.requires_grad)
     if not trainable:
         raise InvalidInput(
@@ -269,22 +267,9 @@ def linearize(model: nn.Module, at: Mapping[str, Tensor] | None = None) -> Linea
     return LinearizedModel(copy.deepcopy(model, hollow).eval(), start, trainable)
 
 
-def _start(model: nn.Module, at: Mapping[str, Tensor] | None) -> dict[str, Tensor]:
+def _start(model: nn.Module) -> dict[str, Tensor]:
     own: dict[str, Tensor] = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    aliases = set(model.state_dict())
-    given = dict(at or {})
-    for name, value in given.items():
-        if name not in own and name not in aliases:
-            raise unknown_name("weight in `at`", name, own)
-        if name in own and value.shape != own[name].shape:
-            raise InvalidInput(
-                f"`at` must hold weights of the model's shapes; {name!r} has {tuple(value.shape)} in place "
-                f"of {tuple(own[name].shape)}."
-            )
-    missing = [name for name, _ in model.named_parameters() if name not in given]
-    if at is not None and missing:
-        raise InvalidInput(f"`at` must hold every weight of the model; missing: {', '.join(missing[:4])}.")
-    start = {name: given.get(name, value).detach().to(value, copy=True) for name, value in own.items()}
+    start = {name: value.detach().clone() for name, value in own.items()}
     for name, value in start.items():
         if value.is_floating_point() and not value.isfinite().all():
             raise InvalidInput(f"{name!r} holds NaN or infinite weights. Linearise at finite weights.")

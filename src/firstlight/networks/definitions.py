@@ -3,12 +3,10 @@
 import re
 from dataclasses import dataclass, field, replace
 
-import torch
-
 from firstlight._internal.errors import InvalidInput, unknown_name
-from firstlight._internal.seeds import generator_from
 from firstlight.data.catalogue import load
 from firstlight.data.images import ImageData
+from firstlight.data.interventions import random_labels
 from firstlight.models.building import ModelSpec
 from firstlight.training.recipe import Recipe
 
@@ -77,10 +75,7 @@ class Definition:
         if self.n_images is not None:
             images = images.sample(self.n_images, seed=seed)
         if self.random_labels:
-            drawn = torch.randint(
-                images.n_classes, (len(images),), generator=generator_from("random labels", seed)
-            )
-            images = images.replace(y=drawn, meta={"labels": "drawn at random"})
+            images = random_labels(images, seed=seed)
         return self._scaled(images)
 
     def test_data(self) -> ImageData:
@@ -114,75 +109,51 @@ _SMALL, _RESNET, _VGG = _spec("small", batch_norm=True), _spec("resnet20"), _spe
 _VGG_RECIPE = replace(PLAIN, epochs=20)
 
 
-def _on_cifar10(
-    kind: str, spec: ModelSpec, recipe: Recipe, *, cpu_hours: float, n_moments: int = 2
-) -> Definition:
-    return Definition(
-        kind=kind, spec=spec, data="cifar10", recipe=recipe, n_moments=n_moments, cpu_hours=cpu_hours
-    )
+# name of the kind, architecture, recipe, CPU hours, moments whose weights are kept
+_ON_CIFAR10: tuple[tuple[str, ModelSpec, Recipe, float, int], ...] = (
+    ("small", _SMALL, replace(PLAIN, epochs=12), 0.35, 10),
+    ("resnet20", _RESNET, PLAIN, 1.1, 8),
+    ("vgg7", _VGG, _VGG_RECIPE, 0.7, 3),
+    ("small-random", _SMALL, replace(_MEMORISE, epochs=100), 0.25, 1),
+    ("resnet20-random", _RESNET, _MEMORISE, 0.4, 1),
+    ("vgg7-random", _VGG, _MEMORISE, 0.25, 1),
+    ("resnet14-frozen", _spec("resnet14"), replace(PLAIN, epochs=16, frozen=("conv1.",)), 0.5, 1),
+    ("resnet20-frozen", _RESNET, replace(PLAIN, frozen=("conv1.",)), 1.1, 1),
+    ("vgg5-frozen", _spec("vgg5"), replace(PLAIN, epochs=16, frozen=("0.",)), 0.4, 1),
+    ("vgg7-frozen", _VGG, replace(_VGG_RECIPE, frozen=("0.",)), 0.7, 1),
+    ("vgg7-mse", _VGG, replace(_VGG_RECIPE, loss="mse_sum", lr=0.05, label_smoothing=0.0), 0.7, 1),
+    # without batch norm a rate of 0.2 diverges, and torch's initial weights stall
+    (
+        "vgg7-plain",
+        _spec("vgg7", initialiser="kaiming_normal", batch_norm=False),
+        replace(_VGG_RECIPE, lr=0.03),
+        0.6,
+        1,
+    ),
+    ("vgg7-stem7", _spec("vgg7", stem=7), _VGG_RECIPE, 0.8, 1),
+)
 
 
-def _at_random(kind: str, spec: ModelSpec, *, cpu_hours: float, epochs: int = 80) -> Definition:
+def _on_cifar10(name: str, spec: ModelSpec, recipe: Recipe, cpu_hours: float, n_moments: int) -> Definition:
+    base, _, variant = name.partition("-")
+    is_random = variant == "random"
     return Definition(
-        kind=kind, spec=spec, data="cifar10", recipe=replace(_MEMORISE, epochs=epochs), n_images=5000,
-        random_labels=True, n_moments=1, cpu_hours=cpu_hours,
+        kind="-".join(filter(None, (base, "cifar10", variant))), spec=spec, data="cifar10", recipe=recipe,
+        n_images=5000 if is_random else None, random_labels=is_random, n_moments=n_moments, cpu_hours=cpu_hours,
     )  # fmt: skip
+
+
+def _on_digits(data: str, recipe: Recipe) -> Definition:
+    spec = _spec("small", data=data, batch_norm=True)
+    return Definition(kind=f"small-{data}", spec=spec, data=data, recipe=recipe, cpu_hours=0.3)
 
 
 KINDS: dict[str, Definition] = {
     one.kind: one
     for one in (
-        _on_cifar10("small-cifar10", _SMALL, replace(PLAIN, epochs=12), cpu_hours=0.35, n_moments=10),
-        _on_cifar10("resnet20-cifar10", _RESNET, PLAIN, cpu_hours=1.1, n_moments=8),
-        _on_cifar10("vgg7-cifar10", _VGG, _VGG_RECIPE, cpu_hours=0.7, n_moments=3),
-        _at_random("small-cifar10-random", _SMALL, cpu_hours=0.25, epochs=100),
-        _at_random("resnet20-cifar10-random", _RESNET, cpu_hours=0.4),
-        _at_random("vgg7-cifar10-random", _VGG, cpu_hours=0.25),
-        _on_cifar10(
-            "resnet14-cifar10-frozen",
-            _spec("resnet14"),
-            replace(PLAIN, epochs=16, frozen=("conv1.",)),
-            cpu_hours=0.5,
-            n_moments=1,
-        ),
-        _on_cifar10(
-            "resnet20-cifar10-frozen", _RESNET, replace(PLAIN, frozen=("conv1.",)), cpu_hours=1.1, n_moments=1
-        ),
-        _on_cifar10(
-            "vgg5-cifar10-frozen",
-            _spec("vgg5"),
-            replace(PLAIN, epochs=16, frozen=("0.",)),
-            cpu_hours=0.4,
-            n_moments=1,
-        ),
-        _on_cifar10(
-            "vgg7-cifar10-frozen", _VGG, replace(_VGG_RECIPE, frozen=("0.",)), cpu_hours=0.7, n_moments=1
-        ),
-        _on_cifar10(
-            "vgg7-cifar10-mse",
-            _VGG,
-            replace(_VGG_RECIPE, loss="mse_sum", lr=0.05, label_smoothing=0.0),
-            cpu_hours=0.7,
-            n_moments=1,
-        ),
-        _on_cifar10(
-            "vgg7-cifar10-plain",  # without batch norm a rate of 0.2 diverges, and torch's initial weights stall
-            _spec("vgg7", initialiser="kaiming_normal", batch_norm=False),
-            replace(_VGG_RECIPE, lr=0.03),
-            cpu_hours=0.6,
-            n_moments=1,
-        ),
-        _on_cifar10("vgg7-cifar10-stem7", _spec("vgg7", stem=7), _VGG_RECIPE, cpu_hours=0.8, n_moments=1),
-        *(
-            Definition(
-                kind=f"small-{data}",
-                spec=_spec("small", data=data, batch_norm=True),
-                data=data,
-                recipe=_DIGITS if data == "mnist" else replace(_DIGITS, flips=True),
-                cpu_hours=0.3,
-            )
-            for data in ("fashion_mnist", "mnist")
-        ),
+        *(_on_cifar10(*row) for row in _ON_CIFAR10),
+        _on_digits("fashion_mnist", replace(_DIGITS, flips=True)),
+        _on_digits("mnist", _DIGITS),
     )
 }
 """Every kind of network in the bank, by name; a network is a kind and a seed, as in ``resnet20-cifar10-0``."""

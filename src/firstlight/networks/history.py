@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor, nn
@@ -63,8 +64,7 @@ def correct_images(model: nn.Module, images: ImageData) -> Bool[Tensor, " n"]:
 
 def packed(bits: Bool[Tensor, " n"]) -> Tensor:
     """Eight booleans a byte, the first in the lowest bit."""
-    padded = torch.cat([bits, bits.new_zeros(-len(bits) % 8)]).reshape(-1, 8).to(torch.uint8)
-    return (padded << torch.arange(8, dtype=torch.uint8)).sum(1, dtype=torch.uint8)
+    return torch.from_numpy(np.packbits(bits.numpy(), bitorder="little"))
 
 
 def unpacked(bytes_: Tensor, n: int) -> Tensor:
@@ -75,8 +75,7 @@ def unpacked(bytes_: Tensor, n: int) -> Tensor:
     >>> unpacked(packed(torch.tensor([True, False, True])), 3).tolist()
     [True, False, True]
     """
-    bits = (bytes_.unsqueeze(-1) >> torch.arange(8, dtype=torch.uint8)) & 1
-    return bits.flatten(-2)[..., :n].bool()
+    return torch.from_numpy(np.unpackbits(bytes_.numpy(), axis=-1, count=n, bitorder="little")).bool()
 
 
 class TrainingRecord:

@@ -38,9 +38,7 @@ LOSS_BOUND = 0.02
 ACCURACY_BOUND = 0.003
 
 
-def train_network(
-    name: str, *, folder: Path | None = None, again: bool = False, show: bool | None = None
-) -> Network:
+def train_network(name: str, *, again: bool = False, show: bool | None = None) -> Network:
     """Train a network of the bank and keep it, with its history, in a folder of its own.
 
     An interrupted training goes on where it stopped, with the same bits. One thread is used: sums over threads would
@@ -50,8 +48,6 @@ def train_network(
     ----------
     name : str
         Kind and seed, such as ``"resnet20-cifar10-0"``.
-    folder : Path, optional
-        Bank to write into; by default the first of :func:`firstlight.networks.bank.bank_folders`.
     again : bool, default False
         Replace a network of this name.
     show : bool, optional
@@ -59,7 +55,7 @@ def train_network(
     """
     kind, seed = definition(name.removeprefix(PREFIX))
     name = f"{kind.kind}-{seed}"
-    bank = bank_folders()[0] if folder is None else folder
+    bank = bank_folders()[0]
     with clear_disk_errors(bank):
         bank.mkdir(parents=True, exist_ok=True)
     checkpoint = bank / f".{name}.checkpoint"
@@ -67,13 +63,13 @@ def train_network(
         if (bank / name / CARD).exists() and not again:
             _remove_checkpoint(checkpoint)  # of a process that was killed when all was written
             raise InvalidInput(f"{name} is in {bank} already. Say `--again` to replace it.")
-        card = _train(kind, seed, bank / name, checkpoint, show)
+        _train(kind, seed, bank / name, checkpoint, show)
         _remove_checkpoint(checkpoint)
-    return load_network(name) if folder is None else Network(name=name, folder=bank / name, card=card)
+    return load_network(name)
 
 
-def _train(kind: Definition, seed: int, folder: Path, checkpoint: Path, show: bool | None) -> dict[str, Any]:
-    """Train, write the network and return its card."""
+def _train(kind: Definition, seed: int, folder: Path, checkpoint: Path, show: bool | None) -> None:
+    """Train and write the network."""
     images = kind.training_data(seed)
     recipe = replace(kind.recipe, seed=seed)
     model = kind.spec(seed)
@@ -89,7 +85,6 @@ def _train(kind: Definition, seed: int, folder: Path, checkpoint: Path, show: bo
         accuracies = _accuracies(kind, seed, record.moments, images)
     card = _card(kind, seed, images, accuracies, initial=start, cpu_seconds=record.cpu_seconds)
     _write(folder, card, record, history)
-    return card
 
 
 def _remove_checkpoint(path: Path) -> None:

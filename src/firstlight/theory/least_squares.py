@@ -62,7 +62,7 @@ class Spectrum(Result):
         return (self.vectors * function) @ self.vectors.mT
 
 
-def spectrum(patches: Float[Tensor, "n d"], *, tolerance: float | None = None) -> Spectrum:
+def spectrum(patches: Float[Tensor, "n d"]) -> Spectrum:
     r"""Decompose G through the singular values of K, in float64.
 
     Squaring K first would lose every eigenvalue below ``1e-16`` of the largest; this keeps those down to
@@ -71,10 +71,7 @@ def spectrum(patches: Float[Tensor, "n d"], *, tolerance: float | None = None) -
     Parameters
     ----------
     patches : Tensor of shape (n, d)
-        K, one average patch per row.
-    tolerance : float, optional
-        Singular values below this share of the largest count as zero; by default the rounding error
-        ``max(n, d) * eps``.
+        K, one average patch per row. Singular values below ``max(n, d) * eps`` of the largest count as zero.
     """
     if not patches.isfinite().all():
         raise InvalidInput("`patches` holds NaN or infinite values. Remove or repair those images first.")
@@ -82,7 +79,7 @@ def spectrum(patches: Float[Tensor, "n d"], *, tolerance: float | None = None) -
     orthogonal, triangle = torch.linalg.qr(matrix)
     left, singular, right = torch.linalg.svd(triangle, full_matrices=True)
     d = matrix.shape[1]
-    share = max(matrix.shape) * torch.finfo(torch.float64).eps if tolerance is None else tolerance
+    share = max(matrix.shape) * torch.finfo(torch.float64).eps
     rank = int((singular > share * singular[0]).sum()) if singular[0] > 0 else 0
     values = matrix.new_zeros(d)
     values[:rank] = singular[:rank].square()
@@ -172,6 +169,26 @@ def optimal_weights(spectral: Spectrum, y: Float[Tensor, "n *outputs"]) -> Float
     return spectral.vectors @ (inverse.reshape(-1, *[1] * (y.ndim - 1)) * moment)
 
 
+def converged_weights(
+    inputs: Float[Tensor, "n d"], targets: Float[Tensor, "n c"], *, initial: Float[Tensor, "d c"]
+) -> Float[Tensor, "d c"]:
+    r"""Where gradient descent on least squares ends, from any start.
+
+    .. math:: \hat W = W^0 + X^+ (Y - X W^0)
+
+    With fewer examples than inputs this keeps W0 outside their span (lemma 1); with full column rank it
+    is ordinary least squares and the start is forgotten (lemma 2).
+
+    References
+    ----------
+    .. [1] IdentityCrisis, lemmas 1 and 2. What matters is the rank of X against the number of inputs,
+       not against the outputs (E-61).
+    """
+    x, w0 = inputs.double(), initial.double()
+    inverse: Tensor = torch.linalg.pinv(x)
+    return w0 + inverse @ (targets.double() - x @ w0)
+
+
 def regulariser(values: Float[Tensor, " d"], *, rate: float, steps: float) -> Float[Tensor, " d"]:
     r"""Eigenvalues of :math:`\Lambda_t`: stopping at step t equals ridge regression with this matrix.
 
@@ -190,13 +207,13 @@ def _check_time(values: Tensor, rate: float, steps: float) -> None:
         raise InvalidInput(f"`rate` must be a positive number; got rate={rate}.")
     if not (math.isfinite(steps) and steps >= 0):
         raise InvalidInput(f"`steps` must be a number of at least 0; got steps={steps}.")
-    top = float(values.max()) if len(values) else 0.0
-    if rate * top >= 2:
+    largest = float(values.max()) if len(values) else 0.0
+    if rate * largest >= 2:
         raise InvalidInput(
-            f"`rate` must be below 2/largest eigenvalue = {2 / top:.4g}, or gradient descent diverges; "
+            f"`rate` must be below 2/largest eigenvalue = {2 / largest:.4g}, or gradient descent diverges; "
             f"got rate={rate:.4g}."
         )
-    if rate * top > 1 and not float(steps).is_integer():
+    if rate * largest > 1 and not float(steps).is_integer():
         raise InvalidInput(f"`steps` must be whole where rate * eigenvalue exceeds 1; got steps={steps}.")
 
 

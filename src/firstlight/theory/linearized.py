@@ -67,13 +67,11 @@ class LinearFit(Result):
         return self.vectors @ (function[:, None] * self.moment)
 
 
-def fit_from_gram(
-    gram: Float[Tensor, "n _n"], residuals: Float[Tensor, "m k"], *, cutoff: float | None = None
-) -> LinearFit:
+def fit_from_gram(gram: Float[Tensor, "n _n"], residuals: Float[Tensor, "m k"]) -> LinearFit:
     r"""Dual form, from :math:`\Theta`: for more weights than rows. Float64, cost O(n³).
 
-    The condition number of J is squared on the way, so eigenvalues below `cutoff` of the largest count
-    as zero; by default n times the rounding unit of the matrix that came.
+    The condition number of J is squared on the way, so eigenvalues below n times the rounding unit of
+    the matrix that came, relative to the largest, count as zero.
 
     Examples
     --------
@@ -86,18 +84,16 @@ def fit_from_gram(
         raise InvalidInput(f"`gram` must be square; got the shape {tuple(gram.shape)}.")
     values, vectors = torch.linalg.eigh(gram.double())
     values, vectors = values.flip(0), vectors.flip(1)
-    share = len(gram) * torch.finfo(gram.dtype).eps if cutoff is None else cutoff
+    share = len(gram) * torch.finfo(gram.dtype).eps
     rank = int((values > share * values[0].clamp(min=0)).sum())
     leading = vectors[:, :rank]
     return LinearFit(values=values[:rank], vectors=leading, moment=leading.T @ residuals.double())
 
 
-def fit_from_jacobian(
-    jacobian: Float[Tensor, "n p"], residuals: Float[Tensor, "m k"], *, cutoff: float | None = None
-) -> LinearFit:
+def fit_from_jacobian(jacobian: Float[Tensor, "n p"], residuals: Float[Tensor, "m k"]) -> LinearFit:
     """Primal form, from J itself: for fewer weights than rows, without squaring. Cost O(n p²)."""
     _demand_rows(jacobian, residuals, "jacobian")
-    decomposition = spectrum(jacobian, tolerance=None if cutoff is None else cutoff**0.5)
+    decomposition = spectrum(jacobian)
     return LinearFit(
         values=decomposition.values[: decomposition.rank],
         vectors=decomposition.left,

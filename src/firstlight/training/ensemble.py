@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from firstlight._internal.devices import CPU, DeviceLike, chosen_device, computing_on
+from firstlight._internal.devices import CPU, chosen_device, computing_on
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
@@ -58,7 +58,6 @@ def train_once(
     observe: Callable[[int], Sequence[Observer]] | None = None,
     store: Store | None = None,
     show: bool | None = None,
-    device: DeviceLike | None = None,
 ) -> Trained:
     """Build and train one network, or fetch it from the store.
 
@@ -73,10 +72,6 @@ def train_once(
         Makes the observers of one network from its number of steps per epoch.
     store : Store, optional
         Where finished runs and checkpoints lie; None keeps nothing.
-    device : str or torch.device, optional
-        Where to train: "auto", "cpu", "cuda" or "mps"; by default where ``firstlight.computing_on`` says, else on
-        the CPU. The initial weights are the same everywhere; what is returned lies on the CPU. A store keeps a run
-        of another device under another name.
     """
 
     def compute(checkpoint: Path | None) -> Trained:
@@ -94,7 +89,7 @@ def train_once(
             seed=recipe.seed,
         )
 
-    with computing_on(device if device is not None else chosen_device() or CPU) as place:
+    with computing_on(chosen_device() or CPU) as place:
         if store is None:
             return compute(None)
         spec = _spec(build, data, recipe, observe)
@@ -115,7 +110,6 @@ def train_ensemble(
     label: str = "Training",
     n_jobs: int | None = None,
     show: bool | None = None,
-    device: DeviceLike | None = None,
 ) -> list[Trained]:
     """Train `n` networks with seeds ``recipe.seed, recipe.seed + 1, ...``.
 
@@ -127,8 +121,7 @@ def train_ensemble(
         raise InvalidInput(f"`n` must be at least 1; got n={n}.")
     recipes = [dataclasses.replace(recipe, seed=recipe.seed + i) for i in range(n)]
     member = partial(train_once, build, data, observe=observe, store=store, show=False)
-    with computing_on(device):
-        return map_tasks(member, recipes, label=label, n_jobs=n_jobs, show=show)
+    return map_tasks(member, recipes, label=label, n_jobs=n_jobs, show=show)
 
 
 def _spec(build: Build, data: ImageData, recipe: Recipe, observe: Any) -> RunSpec:

@@ -70,10 +70,10 @@ def augmented(images: Images, *, flips: bool, shifts: int, seed: int, step: int)
         mirrored = torch.rand(len(images), generator=generator) < 0.5
         images = torch.where(mirrored.to(images.device).reshape(-1, 1, 1, 1), images.flip(3), images)
     if shifts:
-        down, right = torch.randint(0, 2 * shifts + 1, (2,), generator=generator).tolist()
+        row, column = torch.randint(0, 2 * shifts + 1, (2,), generator=generator).tolist()
         height, width = images.shape[2:]
         padded: Tensor = F.pad(images, (shifts,) * 4, mode="reflect")
-        images = padded[:, :, down : down + height, right : right + width]
+        images = padded[:, :, row : row + height, column : column + width]
     return images
 
 
@@ -286,8 +286,9 @@ class _State:
         size = self.recipe.batch_size
         chosen = self._order[1][position * size : (position + 1) * size]
         # the order is drawn on the CPU, and images may lie on a device already
-        here = chosen.to(self.inputs.device)
-        return self.inputs[here].to(self.device), self.targets[chosen.to(self.targets.device)].to(self.device)
+        return self.inputs[chosen.to(self.inputs.device)].to(self.device), self.targets[
+            chosen.to(self.targets.device)
+        ].to(self.device)
 
     def view(self, inputs: Tensor) -> Tensor:
         """Return the batch as the network sees it: augmented, in the layout of the recipe."""

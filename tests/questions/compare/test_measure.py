@@ -8,8 +8,8 @@ import torch
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import ImageData, load
-from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz import TRAINED
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.pages.page import render
 from firstlight.questions.compare.measure import compare
 from firstlight.questions.compare.page import comparison_page

@@ -17,7 +17,6 @@ from firstlight.questions.copy_or_memorise.task import (
     run_identity_tasks,
     write_limit,
 )
-from firstlight.questions.copy_or_memorise.turning_point import bisected, flip_point
 from firstlight.training import Recipe, train
 
 SMALL = IdentityTask(dataset="photos", image_size=7, width=8, kernel=3, depth=2, steps=60, n_images=40)
@@ -122,33 +121,6 @@ def test_only_one_layer_trained_by_gradient_descent_uses_the_closed_form():
     assert not SMALL.is_least_squares
     assert not dataclasses.replace(one, optimiser="adam").is_least_squares
     assert not dataclasses.replace(one, family="residual_fcn").is_least_squares
-
-
-@pytest.mark.parametrize("flip", [1.5, 7.5, 18.5])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_bisection_finds_the_change_of_sign_in_few_evaluations(flip, sign):
-    bracket, tried, problem = bisected(lambda v: sign * (flip - v), 1, 19)
-    assert bracket == (int(flip), int(flip) + 1)
-    assert len(tried) <= 7
-    assert not problem
-
-
-def test_bisection_keeps_to_odd_kernels_and_says_when_nothing_flips():
-    bracket, tried, _ = bisected(lambda v: 8 - v, 3, 29, step=2)
-    assert bracket == (7, 9)
-    assert all(v % 2 for v in tried)
-    assert bisected(lambda v: 1.0, 1, 5)[2] == "copies at both 1 and 5"
-    assert "diverged" in bisected(lambda v: float("nan"), 1, 5)[2]
-    with pytest.raises(InvalidInput, match="`high` must exceed"):
-        bisected(lambda v: v, 3, 6, step=2)
-
-
-def test_flip_point_brackets_every_seed_or_says_why_not(tmp_path):
-    found = flip_point(SMALL, "depth", low=1, high=3, seeds=2, store=Store(tmp_path))
-    assert len(found.brackets) == len(found.problems) == len(found.leanings) == 2
-    for bracket, problem in zip(found.brackets, found.problems, strict=True):
-        assert (bracket is None) == bool(problem)
-    assert (found.interval is None) == all(b is None for b in found.brackets)
 
 
 def image(side=6):

@@ -5,7 +5,7 @@ from torch.nn import functional as F
 
 from firstlight import data, models
 from firstlight.maths import PatchGeometry, mean_patches, patch_pca
-from firstlight.measures.first_layer import energy_profile
+from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.questions.first_layer.measure import explain_profile
 from firstlight.theory import least_squares as ls
 

@@ -13,14 +13,14 @@ import firstlight
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.pages.page import Page, render, write_page
 from firstlight.questions.inspect.measure import inspect
 from firstlight.questions.inspect.page import inspection_page
-from firstlight.questions.tour.ansatz import AnsatzTour, run_ansatz_tour
 from firstlight.questions.tour.page import PAGES
+from firstlight.questions.tour.parts import AnsatzTour, run_ansatz_tour
 from models_and_inputs import MODELS
 
 

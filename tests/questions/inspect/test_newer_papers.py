@@ -6,9 +6,9 @@ import torch
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
-from firstlight.measures.feature_ansatz import patch_gradients
 from firstlight.measures.feature_ansatz.ansatz import centred_ansatz
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.questions.inspect.newer_papers import feature_report
 
 

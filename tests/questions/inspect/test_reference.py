@@ -8,7 +8,7 @@ from torch import nn
 
 from firstlight.cli.main import app
 from firstlight.models import build
-from firstlight.networks import load_network
+from firstlight.networks.bank import load_network
 from firstlight.networks.reference import (
     EARLY,
     HEALTHY,

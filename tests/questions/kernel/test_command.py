@@ -9,11 +9,11 @@ import torch
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.memory_layout import ALIGNMENT
 from firstlight.cli.options import OutputFormat
-from firstlight.data.synthetic import bars_in_noise
 from firstlight.estimators import ConvRFMClassifier, DeepConvRFMClassifier, load_machine, save_machine
 from firstlight.questions.kernel.command import predict, rfm
 from firstlight.questions.kernel.measure import learn_kernel
 from firstlight.questions.kernel.page import rfm_page
+from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise
 
 
 def test_the_command_writes_a_page_and_a_machine_that_predicts(tmp_path, capsys):

@@ -11,7 +11,7 @@ from torch import nn
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import share_interval
-from firstlight.measures.learning_order import AccessibilityRecorder
+from firstlight.measures.learning_order.accessibility import AccessibilityRecorder
 from firstlight.questions.labels import networks
 from firstlight.questions.labels.measure import _most_wrong, _planted, check_labels
 from firstlight.questions.labels.networks import (

@@ -7,7 +7,11 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
 from firstlight.maths import ranks
 from firstlight.maths.correlation import roc_area
-from firstlight.measures.learning_order import AccessibilityRecorder, RecordAccessibility, history_of
+from firstlight.measures.learning_order.accessibility import (
+    AccessibilityRecorder,
+    RecordAccessibility,
+    history_of,
+)
 from firstlight.models import ModelSpec
 from firstlight.pages.page import Page, render
 from firstlight.questions.order.measure import (

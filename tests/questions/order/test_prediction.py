@@ -6,7 +6,7 @@ import torch
 from firstlight.data import load
 from firstlight.data.images import ImageData
 from firstlight.maths import ranks
-from firstlight.measures.learning_order import discriminability
+from firstlight.measures.learning_order.discriminability import discriminability
 from firstlight.questions.order.prediction import (
     hardness,
     known_hardness,

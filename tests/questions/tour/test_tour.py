@@ -8,8 +8,10 @@ import torch
 from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight.data import load
 from firstlight.models import ModelSpec
-from firstlight.networks import KINDS, load_network, train_network
 from firstlight.networks import definitions as definitions_module
+from firstlight.networks.bank import load_network
+from firstlight.networks.definitions import KINDS
+from firstlight.networks.training import train_network
 from firstlight.pages.page import render
 from firstlight.questions.copy_or_memorise.page import word_at
 from firstlight.questions.order.tour_part import order_from_training

@@ -19,7 +19,7 @@ def test_corners_stay_in_their_corners():
 
 
 def test_stretching_moves_what_anchoring_keeps():
-    from firstlight.measures.copy_or_memorise.layer_images import resized
+    from firstlight.questions.copy_or_memorise.images import resized
 
     image = torch.zeros(1, 1, 6, 6)
     image[..., 0, :] = 1

@@ -2,11 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.measures.learning_order import (
-    AccessibilityHistory,
-    learning_order_constancy,
-    order_correlation,
-)
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
+from firstlight.measures.learning_order.constancy import learning_order_constancy, order_correlation
 from reproduce.studies.learning_order.common import matched, running_constancy, smoothed_correlation
 
 

@@ -6,14 +6,14 @@ import torch
 from torch.nn import functional as F
 
 from firstlight import data
-from firstlight.data.interventions import ZCAWhitening
 from firstlight.maths.correlation import pearson
-from firstlight.measures.learning_order import AccessibilityHistory
-from firstlight.theory import deep_linear as dl
+from firstlight.measures.learning_order.accessibility import AccessibilityHistory
 from reproduce.catalogue import claims
 from reproduce.evidence import Evidence
 from reproduce.judge import judge
 from reproduce.studies.learning_order import common, spread
+from reproduce.studies.learning_order import deep_linear as dl
+from reproduce.studies.learning_order.principal_components import ZCAWhitening
 
 
 def judged(claim, **values):

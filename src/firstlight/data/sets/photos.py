@@ -1,6 +1,7 @@
 """Crops of eight photographs, ours and those that scikit-learn brings along: real images, nothing to fetch."""
 
 import importlib.util
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,8 +22,6 @@ LICENCE = (
     "china and flower CC BY 2.0; cat, coffee, photographer and rocket CC0; astronaut and tissue without known "
     "restrictions"
 )
-WHERE = "installed with firstlight and scikit-learn"
-FORMATS = "nothing: it comes with the installation"
 SIDE = 32
 SIDES = (32, 48, 64, 96)  # side of the square that becomes 32 x 32: four scales for variety
 FLAT = 6.0  # standard deviation, of 255, below which a crop counts as empty
@@ -101,20 +100,27 @@ def _pixels(name: str) -> np.ndarray:
     return picture(path)
 
 
+def _described(
+    name: str, summary: str, *, side: int, counts: dict[str, int], embedded: Callable[[], Splits]
+) -> DataSet:
+    return DataSet(
+        name=name,
+        summary=summary,
+        shape=(3, side, side),
+        classes=CLASSES,
+        counts={split: count * len(CLASSES) for split, count in counts.items()},
+        licence=LICENCE,
+        where="installed with firstlight and scikit-learn",
+        formats="nothing: it comes with the installation",
+        embedded=embedded,
+    )
+
+
 @register_dataset
 def photos() -> DataSet:
     """Describe the embedded default."""
-    return DataSet(
-        name="photos",
-        summary="crops of eight photographs; the label is the photograph",
-        shape=(3, SIDE, SIDE),
-        classes=CLASSES,
-        counts={split: count * len(CLASSES) for split, count in COUNTS.items()},
-        licence=LICENCE,
-        where=WHERE,
-        formats=FORMATS,
-        embedded=crops,
-    )
+    words = "crops of eight photographs; the label is the photograph"
+    return _described("photos", words, side=SIDE, counts=COUNTS, embedded=crops)
 
 
 LARGE_SIDE = 224
@@ -147,14 +153,5 @@ def _large_crop(half: np.ndarray, generator: torch.Generator) -> np.ndarray:
 @register_dataset
 def photos224() -> DataSet:
     """Describe the photographs for networks that take large images."""
-    return DataSet(
-        name="photos224",
-        summary="large crops of the eight photographs, for networks trained on ImageNet",
-        shape=(3, LARGE_SIDE, LARGE_SIDE),
-        classes=CLASSES,
-        counts={split: count * len(CLASSES) for split, count in LARGE_COUNTS.items()},
-        licence=LICENCE,
-        where=WHERE,
-        formats=FORMATS,
-        embedded=large_crops,
-    )
+    words = "large crops of the eight photographs, for networks trained on ImageNet"
+    return _described("photos224", words, side=LARGE_SIDE, counts=LARGE_COUNTS, embedded=large_crops)

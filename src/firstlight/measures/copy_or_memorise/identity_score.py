@@ -11,7 +11,7 @@ from firstlight._internal.autograd.model_state import evaluating
 from firstlight._internal.devices import device_of, follows_device
 from firstlight._internal.errors import InvalidInput, unknown_name
 from firstlight._internal.result import Result
-from firstlight.data.synthetic.bars_and_digits import correlated_images
+from firstlight.data.synthetic import correlated_images
 from firstlight.maths.patches import sobel_magnitude
 
 Similarity = Literal["cosine", "pearson"]
@@ -142,7 +142,6 @@ def response(
     model: nn.Module,
     image: Float[Tensor, "c h w"],
     *,
-    rhos: Float[Tensor, " r"] | None = None,
     draws: int = 3,
     seed: int = 0,
 ) -> Response:
@@ -154,14 +153,12 @@ def response(
         Any network from images to images of equal shape.
     image : Tensor of shape (c, h, w)
         What it was trained to reproduce.
-    rhos : Tensor of shape (r,), optional
-        Cosines; 0, 0.1 ... 1 by default.
     draws : int, default 3
         Images per cosine, averaged.
     seed : int, default 0
         Seed for the test images.
     """
-    grid = torch.linspace(0, 1, 11, dtype=torch.float64) if rhos is None else rhos
+    grid = torch.linspace(0, 1, 11, dtype=torch.float64)
     # cosine ρ with the training image: at 1 both references coincide, at 0 they are furthest apart
     tests = correlated_images(image, grid, draws=draws, seed=seed).flatten(0, 1).to(image.dtype)
     score = identity_score(image_outputs(model, tests), tests, image[None], similarity="cosine")
@@ -254,3 +251,13 @@ def behaviour(*, identity: float, constant: float, edges: float, at_zero: tuple[
     if max(map(abs, at_zero)) < IS_NOISE and max(abs(identity), abs(constant)) < IS_BLURRED:
         return "noise"
     return "none"
+
+
+def behaviour_of(score: IdentityScore, edges: EdgeScore, curve: Response) -> str:
+    """The word for a network of which all this was measured, scores and edges on unseen natural images."""
+    return behaviour(
+        identity=score.means["identity"],
+        constant=score.means["constant"],
+        edges=float(edges.edges.mean()),
+        at_zero=(float(curve.identity[0]), float(curve.constant[0])),
+    )

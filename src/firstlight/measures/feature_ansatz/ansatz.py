@@ -19,7 +19,13 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, image_batches
 from firstlight.data.images import ImageData
-from firstlight.maths.filter_similarity import FiltersInSingularBasis, Undefined, feature_similarity, rotated
+from firstlight.maths.filter_similarity import (
+    FiltersInSingularBasis,
+    Similarity,
+    Undefined,
+    feature_similarity,
+    rotated,
+)
 from firstlight.measures.feature_ansatz.patch_gradients import (
     N_IMAGES,
     LayerGradients,
@@ -48,7 +54,7 @@ class AnsatzRow(Result):
         Which two matrices were compared; one of four fixed phrases.
     pearson, cosine : float
         Similarity over all entries; Pearson subtracts the mean entry.
-    pearson_error, cosine_error : float
+    pearson_error : float
         Standard error over images and random output combinations, by leaving out sets of images in turn;
         NaN if one image was all there was, 0 where no gradient is involved.
     null_pearson, null_cosine : Tensor of shape (draws,)
@@ -66,7 +72,6 @@ class AnsatzRow(Result):
     pearson: float
     cosine: float
     pearson_error: float
-    cosine_error: float
     null_pearson: Float[Tensor, " draws"]
     null_cosine: Float[Tensor, " draws"]
     isotropy: float
@@ -226,12 +231,8 @@ class _InBasis:
     @cached_property
     def rest(self) -> Float[Tensor, "s g r r"] | None:
         """One set of images left out at a time; None if there is but one."""
-        sets = [i for i, count in enumerate(self.layer.counts.tolist()) if count]
-        if len(sets) < 2:
-            return None
-        # scale does not matter to a correlation: the sums are not divided by the number of images
-        whole = self.layer.parts.sum(0, dtype=torch.float64)
-        return torch.stack([self.filters.inner(whole - self.layer.parts[i]) for i in sets])
+        rest = self.layer.without_each_set
+        return torch.stack([self.filters.inner(one) for one in rest]) if rest else None
 
 
 def _comparisons(
@@ -254,43 +255,31 @@ def _comparisons(
 
 
 def _compared(gradients: _InBasis, pair: str, other: FiltersInSingularBasis | None) -> AnsatzRow:
-    layer, filters = gradients.layer, gradients.filters
+    filters = gradients.filters
     # corr(WᵀQW, WᵀW), and corr(WᵀQW, W0ᵀW0) if `other` is W0
     similarity = filters.similarity(gradients.inner, other)
     # the same with OᵀQO: what the filters and the spectrum of Q give without any direction of the gradients
     null = filters.similarity(gradients.null, other)
-    pearson_error, cosine_error = _errors(gradients, other)
-    return AnsatzRow(
-        layer=layer.name,
-        pair=pair,
-        pearson=float(similarity.pearson),
-        cosine=float(similarity.cosine),
-        pearson_error=pearson_error,
-        cosine_error=cosine_error,
-        null_pearson=null.pearson,
-        null_cosine=null.cosine,
-        isotropy=isotropy(gradients.q),
-        n_filters=layer.filters.shape[0] * layer.filters.shape[1],
-        patch_size=layer.filters.shape[2],
-        is_output=layer.is_output,
-    )
+    return _row(gradients.layer, pair, similarity, null, _error(gradients, other))
 
 
 def _filter_row(
     layer: LayerGradients, trained: FiltersInSingularBasis, initial: FiltersInSingularBasis
 ) -> AnsatzRow:
-    similarity = feature_similarity(trained, initial)
     # no gradients take part, so there is no Q to rotate, and no image to leave out
     nothing = torch.zeros(0, dtype=torch.float64)
+    return _row(layer, FILTERS, feature_similarity(trained, initial), Similarity(nothing, nothing), 0.0)
+
+
+def _row(layer: LayerGradients, pair: str, found: Similarity, null: Similarity, error: float) -> AnsatzRow:
     return AnsatzRow(
         layer=layer.name,
-        pair=FILTERS,
-        pearson=float(similarity.pearson),
-        cosine=float(similarity.cosine),
-        pearson_error=0.0,
-        cosine_error=0.0,
-        null_pearson=nothing,
-        null_cosine=nothing,
+        pair=pair,
+        pearson=float(found.pearson),
+        cosine=float(found.cosine),
+        pearson_error=error,
+        null_pearson=null.pearson,
+        null_cosine=null.cosine,
         isotropy=isotropy(layer.covariance),
         n_filters=layer.filters.shape[0] * layer.filters.shape[1],
         patch_size=layer.filters.shape[2],
@@ -311,20 +300,19 @@ def isotropy(q: Float[Tensor, "g k k"]) -> float:
     return float(trace / (q.norm() * (q.shape[0] * q.shape[1]) ** 0.5))
 
 
-def _errors(gradients: _InBasis, other: FiltersInSingularBasis | None) -> tuple[float, float]:
-    """Standard errors by the jackknife over sets of images."""
+def _error(gradients: _InBasis, other: FiltersInSingularBasis | None) -> float:
+    """Standard error of the Pearson correlation by the jackknife over sets of images."""
     if gradients.layer.is_output:
-        # Q of the outputs is the identity by definition, whatever the images
-        return 0.0, 0.0
+        return 0.0  # Q of the outputs is the identity by definition, whatever the images
     if gradients.rest is None:
-        return float("nan"), float("nan")
+        return float("nan")
     try:
-        similarity = gradients.filters.similarity(gradients.rest, other)
+        values = gradients.filters.similarity(gradients.rest, other).pearson
     except Undefined:  # all gradients come from one set
-        return float("nan"), float("nan")
+        return float("nan")
     # jackknife: (n-1)/n Σ (v_i - v̄)² = (n-1)²/n · var, for n estimates that share all but one set of images
-    n = len(gradients.rest)
-    return tuple(float(((n - 1) ** 2 / n * values.var()).sqrt()) for values in similarity)  # type: ignore[return-value]
+    n = len(values)
+    return float(((n - 1) ** 2 / n * values.var()).sqrt())
 
 
 def _number(row: AnsatzRow, what: str) -> float:

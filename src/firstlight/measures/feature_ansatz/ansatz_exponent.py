@@ -33,8 +33,6 @@ class AnsatzExponent(Result):
         Interval for it over images, by leaving out sets of images in turn; NaN if one image was all there was.
     cosine : float
         Of the feature matrix and that power.
-    cosine_at_one : float
-        Of the feature matrix and the AGOP itself: what the plain ansatz says.
     null_exponent, null_cosine : Tensor of shape (draws,)
         Exponent and cosine with Q rotated at random. Near 1 where Q is nearly isotropic.
     is_output : bool
@@ -46,7 +44,6 @@ class AnsatzExponent(Result):
     low: float
     high: float
     cosine: float
-    cosine_at_one: float
     null_exponent: Float[Tensor, " draws"]
     null_cosine: Float[Tensor, " draws"]
     is_output: bool
@@ -112,7 +109,7 @@ def ansatz_exponent(
 def _fitted(layer: LayerGradients, draws: int, seed: int) -> AnsatzExponent:
     filters = FiltersInSingularBasis.of(layer.reduced)
     q = layer.covariance
-    exponent, cosine, at_one = _best_power(filters.squares, filters.inner(q))
+    exponent, cosine = _best_power(filters.squares, filters.inner(q))
     rotations = rotated(q, filters.left, draws=draws, seed=seed)
     null = torch.tensor([_best_power(filters.squares, inner) for inner in rotations], dtype=torch.float64)
     low, high = _interval(layer, filters, exponent)
@@ -122,15 +119,14 @@ def _fitted(layer: LayerGradients, draws: int, seed: int) -> AnsatzExponent:
         low=low,
         high=high,
         cosine=cosine,
-        cosine_at_one=at_one,
         null_exponent=null[:, 0],
         null_cosine=null[:, 1],
         is_output=layer.is_output,
     )
 
 
-def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) -> tuple[float, float, float]:
-    r"""The power a of :math:`S \tilde Q S` whose cosine with S² is largest, that cosine, and the one for a = 1.
+def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) -> tuple[float, float]:
+    r"""The power a of :math:`S \tilde Q S` whose cosine with S² is largest, and that cosine.
 
     With eigenvalues c and eigenvectors e of :math:`S \tilde Q S`, the cosine is
     :math:`\sum_j c_j^a m_j / (\|S^2\| \|c^a\|)` with :math:`m_j = e_j^\top S^2 e_j`: one decomposition serves all a.
@@ -140,7 +136,7 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     values, vectors = torch.linalg.eigh(roots[:, :, None] * inner * roots[:, None, :])
     largest = float(values.max())
     if not largest > 0:
-        return math.nan, math.nan, math.nan
+        return math.nan, math.nan
     positive = values > values.shape[1] * torch.finfo(torch.float64).eps * largest
     # c^a = exp(a log(c/c₁)): relative to the largest, so that no power overflows
     logs = torch.where(positive, values / largest, 1.0).log()[positive]
@@ -154,7 +150,7 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     grid = torch.linspace(0, LARGEST, 41).tolist()
     heights = [cosine(power) for power in grid]
     if max(heights) - min(heights) < _FLAT:
-        return math.nan, max(heights), cosine(1.0)
+        return math.nan, max(heights)
     peak = max(range(len(grid)), key=heights.__getitem__)
     bounds = (grid[max(peak - 1, 0)], grid[min(peak + 1, len(grid) - 1)])
     # the cosine may have several maxima, the interval around the best point of the grid has one
@@ -163,21 +159,19 @@ def _best_power(squares: Float[Tensor, "g r"], inner: Float[Tensor, "g r r"]) ->
     best = minimize_scalar(
         lambda power: -cosine(power), bounds=bounds, method="bounded", options={"xatol": 1e-9}
     )
-    return float(best.x), -float(best.fun), cosine(1.0)
+    return float(best.x), -float(best.fun)
 
 
 def _interval(layer: LayerGradients, filters: FiltersInSingularBasis, exponent: float) -> tuple[float, float]:
     """Student's interval by the jackknife over sets of images."""
-    sets = [i for i, count in enumerate(layer.counts.tolist()) if count]
     if layer.is_output:
         return exponent, exponent
-    if len(sets) < 2 or math.isnan(exponent):
+    rest = [_best_power(filters.squares, filters.inner(q))[0] for q in layer.without_each_set]
+    if not rest or math.isnan(exponent):
         return math.nan, math.nan
-    whole = layer.parts.sum(0, dtype=torch.float64)
-    rest = [_best_power(filters.squares, filters.inner(whole - layer.parts[i]))[0] for i in sets]
     # jackknife, as for the correlations; few sets, hence Student instead of the normal distribution
-    spread = torch.tensor(rest, dtype=torch.float64).var() * (len(sets) - 1) ** 2 / len(sets)
+    spread = torch.tensor(rest, dtype=torch.float64).var() * (len(rest) - 1) ** 2 / len(rest)
     from scipy.stats import t as student
 
-    half = float(student.ppf((1 + LEVEL) / 2, len(sets) - 1)) * math.sqrt(float(spread))
+    half = float(student.ppf((1 + LEVEL) / 2, len(rest) - 1)) * math.sqrt(float(spread))
     return exponent - half, exponent + half

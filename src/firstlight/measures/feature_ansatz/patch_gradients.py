@@ -85,6 +85,13 @@ class LayerGradients(Result):
         return self.parts.sum(0, dtype=torch.float64) / self.counts.sum()
 
     @property
+    def without_each_set(self) -> list[Float[Tensor, "g r r"]]:
+        """Q without one set of images at a time, up to its scale; empty if there is but one set."""
+        sets = self.counts.nonzero().flatten().tolist()
+        whole = self.parts.sum(0, dtype=torch.float64)
+        return [whole - self.parts[i] for i in sets] if len(sets) > 1 else []
+
+    @property
     def reduced(self) -> Float[Tensor, "g r d"]:
         r"""W, or :math:`U^\top W` for a layer with more filters than inputs."""
         basis = range_basis(self.filters)

@@ -5,77 +5,20 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
-from firstlight.data.images import ImageData
 from firstlight.maths.correlation import (
-    ChanceBaseline,
     Interval,
     correlation_matrix,
     null_spread,
     pearson,
     percentile_interval,
-    permutation_baseline,
 )
-from firstlight.maths.patches import PatchGeometry, mean_patches
-from firstlight.maths.pca import PCA
 from firstlight.measures.first_layer.energy_profile import Profile
 
-
-@dataclass(frozen=True, kw_only=True)
-class Agreement(Result):
-    """How far two profiles agree, and what agreement would mean nothing.
-
-    Parameters
-    ----------
-    value : float
-        Pearson correlation of the amplitudes.
-    interval : Interval
-        Bootstrap over filters: other filters of the same kind would give this range.
-    chance : ChanceBaseline
-        The correlation when components are matched at random.
-    without_first : float
-        The correlation with the first component left out; one large first component can make it alone.
-    band : float
-        Two standard deviations of the correlation of unrelated profiles of this length.
-    """
-
-    value: float
-    interval: Interval
-    chance: ChanceBaseline
-    without_first: float
-    band: float
-
-
-def agreement(a: Profile, b: Profile, *, seed: int = 0, draws: int = 400) -> Agreement:
-    """Compare two profiles measured in bases of the same size.
-
-    Parameters
-    ----------
-    a : Profile
-        One profile.
-    b : Profile
-        Another; of another network, another width, another data set.
-    seed : int, default 0
-        Seed for bootstrap and permutations.
-    draws : int, default 400
-        Number of each.
-    """
-    if a.amplitude.shape != b.amplitude.shape:
-        raise InvalidInput(
-            f"profiles must have the same number of components; got {len(a.amplitude)} and {len(b.amplitude)}. "
-            "Patches of different sizes have no common components."
-        )
-    return Agreement(
-        value=float(pearson(a.amplitude, b.amplitude)),
-        interval=_over_filters(a, b, seed=seed, draws=draws),
-        chance=permutation_baseline(a.amplitude, b.amplitude, seed=seed, draws=draws),
-        without_first=float(pearson(a.amplitude[1:], b.amplitude[1:])),
-        band=2 * null_spread(len(a.amplitude)),
-    )
+DRAWS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,13 +70,26 @@ def consistency(profiles: dict[str, Profile]) -> Consistency:
     )
 
 
-def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int) -> Interval:
-    """Percentile interval when the filters of both banks are drawn again with replacement."""
+def agreement(a: Profile, b: Profile, *, seed: int = 0) -> Interval:
+    """Correlation of two profiles, with the percentile interval when the filters of both banks are drawn again.
+
+    Parameters
+    ----------
+    a, b : Profile
+        Measured in bases of the same size.
+    seed : int, default 0
+        Seed for the bootstrap over filters.
+    """
+    if a.amplitude.shape != b.amplitude.shape:
+        raise InvalidInput(
+            f"profiles must have the same number of components; got {len(a.amplitude)} and {len(b.amplitude)}. "
+            "Patches of different sizes have no common components."
+        )
     generator = generator_from("filters", seed)
     # ⟨A_j, p_i⟩² of every filter, so that e_i of any draw is the root of a sum of rows
     squares = [(p.filters @ p.pca.basis).square() for p in (a, b)]
-    correlations = torch.empty(draws, dtype=torch.float64)
-    for i in range(draws):
+    correlations = torch.empty(DRAWS, dtype=torch.float64)
+    for i in range(DRAWS):
         amplitudes = []
         for square in squares:
             # filters are the independent units of a profile; its components are not
@@ -141,39 +97,3 @@ def _over_filters(a: Profile, b: Profile, *, seed: int, draws: int) -> Interval:
             amplitudes.append(square[chosen].sum(0).sqrt())
         correlations[i] = pearson(*amplitudes)
     return percentile_interval(float(pearson(a.amplitude, b.amplitude)), correlations)
-
-
-def label_correlation(data: ImageData, pca: PCA, geometry: PatchGeometry) -> Float[Tensor, "classes m"]:
-    r"""Correlation of average-patch coordinates with class membership.
-
-    .. math:: \mathrm{corr}_i\,(K_{ij},\, 1[y_i = c])
-
-    Rows are classes, columns components. With labels independent of the images the entries have standard
-    deviation :math:`1/\sqrt{n}`, which is the null to print beside them.
-
-    Parameters
-    ----------
-    data : ImageData
-        Labelled images; every class must be present.
-    pca : PCA
-        Patch components of the same geometry.
-    geometry : PatchGeometry
-        Which patches.
-
-    References
-    ----------
-    .. [1] FirstLayer, figure 5.
-    """
-    if (data.counts == 0).any() or data.n_classes < 2:
-        raise InvalidInput("every class needs images, and at least two classes; choose another subset.")
-    # K → K U: average patches in the coordinates of the components
-    coordinates = pca.project(mean_patches(data.x, geometry))
-    members = F.one_hot(data.y, data.n_classes).double()
-    coordinates = coordinates - coordinates.mean(0)
-    members = members - members.mean(0)
-    scale = members.norm(dim=0)[:, None] * coordinates.norm(dim=0)[None]
-    # a component along which no average patch varies has rounding for coordinates, and correlates with nothing
-    tiny = 1e-12 * coordinates.norm()
-    correlation: Tensor = (members.mT @ coordinates) / scale.clamp(min=1e-300)
-    varies: Tensor = coordinates.norm(dim=0) > tiny
-    return correlation * varies

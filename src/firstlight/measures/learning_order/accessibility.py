@@ -312,7 +312,7 @@ class AccessibilityRecorder:
             raise InvalidInput("`record` needs the examples: pass `inputs`, or hand outputs to `batch`.")
         like = next(model.parameters(), None)
         # evaluation mode, after the epoch: dropout or a batch's statistics would make the bit depend on chance
-        right = []
+        hits = []
         with torch.no_grad(), evaluating(model):
             blocks = zip(
                 torch.split(self.inputs, self.batch_size),
@@ -321,8 +321,8 @@ class AccessibilityRecorder:
             )
             for x, index in blocks:
                 x = x if like is None else x.to(like.device, like.dtype)
-                right.append(self._hits(model(x), index))
-        self._rows.append(np.packbits(np.concatenate(right)))
+                hits.append(self._hits(model(x), index))
+        self._rows.append(np.packbits(np.concatenate(hits)))
 
     def batch(self, outputs: Any, index: LabelsLike) -> None:
         """Reuse the outputs of a training step: nearly free, but with dropout on and weights in motion.

@@ -21,6 +21,7 @@ from firstlight.maths.correlation import (
 from firstlight.measures.learning_order.accessibility import AccessibilityHistory
 
 DRAWS = 400
+FASTEST = 0.2  # share of the examples that are looked at again, apart from the rest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,17 +37,17 @@ class Constancy(Result):
     fastest : Interval or None
         Correlation among the fastest share only, chosen by a third ensemble; None without one, or where
         all of those were learned at once.
-    share : float
-        That share.
     accuracy : tuple of 2 float
         Mean accuracy of either ensemble at its last epoch. Compare only what is matched.
+    share : float
+        Share of the examples that count as fast.
     """
 
     value: Interval
     rank: float
     fastest: Interval | None
-    share: float
     accuracy: tuple[float, float]
+    share: float = FASTEST
 
 
 def learning_order_constancy(
@@ -54,7 +55,6 @@ def learning_order_constancy(
     second: AccessibilityHistory,
     *,
     third: AccessibilityHistory | None = None,
-    share: float = 0.2,
     seed: int = 0,
 ) -> Constancy:
     """Correlate the accessibility of the same examples in two disjoint ensembles.
@@ -66,18 +66,14 @@ def learning_order_constancy(
     third : AccessibilityHistory, optional
         Chooses the fastest examples. The two that are compared must not: that selection alone makes
         correlations of -0.2 to -0.75 (E-37), so without a third ensemble nothing is said of them.
-    share : float, default 0.2
-        Share of the examples that count as fast.
     seed : int, default 0
         Seed for the resampling.
     """
     _same_examples(first, second, *(() if third is None else (third,)))
-    if not 0 < share < 1:
-        raise InvalidInput(f"`share` must lie strictly between 0 and 1; got share={share}.")
     a, b = first.scores, second.scores
     fastest = None
     if third is not None:
-        chosen = fastest_share(third, share=share)
+        chosen = fastest_share(third)
         # a third ensemble chooses: chosen by `a` or `b`, the examples would agree by selection alone
         if varies(a[chosen]) and varies(b[chosen]):
             fastest = bootstrap_interval(a[chosen], b[chosen], seed=seed, draws=DRAWS)
@@ -85,14 +81,13 @@ def learning_order_constancy(
         value=bootstrap_interval(a, b, seed=seed, draws=DRAWS),
         rank=float(spearman(a, b)),
         fastest=fastest,
-        share=share,
         accuracy=(float(first.accuracy[:, -1].mean()), float(second.accuracy[:, -1].mean())),
     )
 
 
-def fastest_share(history: AccessibilityHistory, *, share: float = 0.2) -> Tensor:
+def fastest_share(history: AccessibilityHistory) -> Tensor:
     """Indices of the examples of the highest accessibility; ties by the earlier index."""
-    count = max(2, round(share * history.n_examples))
+    count = max(2, round(FASTEST * history.n_examples))
     return history.scores.argsort(descending=True, stable=True)[:count]
 
 

@@ -81,14 +81,14 @@ class ComponentClassifier(Result):
 
     def critical(self, data: ImageData) -> CriticalComponents:
         """Critical component of each image of any split."""
-        critical, right = [], torch.zeros(len(self.weights), dtype=torch.float64)
+        critical, hits = [], torch.zeros(len(self.weights), dtype=torch.float64)
         size = max(1, BLOCK_NUMBERS // max(self.weights.numel(), self.pca.dimension))
         for start in range(0, len(data), size):
             part = slice(start, start + size)
             correct = self._correct(self.pca.project(data.x[part].flatten(1)), data.y[part])
-            right += correct.double().sum(0)
+            hits += correct.double().sum(0)
             critical.append(_critical(correct))
-        return CriticalComponents(critical=torch.cat(critical), accuracy=right / len(data), ridge=self.ridge)
+        return CriticalComponents(critical=torch.cat(critical), accuracy=hits / len(data), ridge=self.ridge)
 
     def _correct(self, coordinates: Float[Tensor, "b m"], y: Int[Tensor, " b"]) -> Tensor:
         if len(self.bias) == 2:  # one difference decides

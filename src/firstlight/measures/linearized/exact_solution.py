@@ -71,8 +71,6 @@ def solve_linearized(
     targets: Float[Tensor, "n outputs"],
     *,
     form: str = "auto",
-    cutoff: float | None = None,
-    label: str = "Tangent kernel",
     show: bool | None = None,
 ) -> LinearSolution:
     r"""Least squares of a linearised network, :math:`u = J^+ (y - f(w_0, X))`, without training.
@@ -86,10 +84,8 @@ def solve_linearized(
     form : str, default 'auto'
         "dual" decomposes the Gram matrix, (n c)² numbers; "primal" the Jacobian, n c times weights;
         "auto" takes the smaller.
-    cutoff : float, optional
-        Share of the largest eigenvalue below which eigenvalues count as zero; by default rounding.
-    label, show : str or bool
-        Of the progress bar.
+    show : bool, optional
+        Force the progress bar on or off.
 
     Notes
     -----
@@ -111,10 +107,10 @@ def solve_linearized(
         form = "primal" if weights < len(residuals) else "dual"
     if form == "dual":
         # α = (JJᵀ)⁺ r and u = Jᵀα, without the memory of J
-        kernel = ntk_gram(twin, x, outputs="full", label=label, show=show)
-        fit = fit_from_gram(kernel, residuals, cutoff=cutoff)
+        kernel = ntk_gram(twin, x, outputs="full", show=show)
+        fit = fit_from_gram(kernel, residuals)
     else:
-        fit = fit_from_jacobian(jacobian(twin, x), residuals, cutoff=cutoff)
+        fit = fit_from_jacobian(jacobian(twin, x), residuals)
     return LinearSolution(line=line, images=x, n_outputs=n_outputs, fit=fit, form=form)
 
 

@@ -62,7 +62,7 @@ def richness(
     ----------
     features : Tensor of shape (n, f)
         What the last linear layer receives: :func:`activations`, or
-        :func:`firstlight.measures.learning_order.penultimate_features`.
+        :func:`firstlight.measures.learning_order.discriminability.penultimate_features`.
     outputs : Tensor of shape (m, c)
         What the network returns for the same images, m = n.
     draws : int, default N_READOUTS

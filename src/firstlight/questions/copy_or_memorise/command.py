@@ -15,16 +15,14 @@ from firstlight.cli.options import (
     Page,
     Seed,
     Static,
-    Switch,
     positive_numbers,
 )
 from firstlight.cli.output import page_file, print_records, print_table, wrote
 
 if TYPE_CHECKING:
     from firstlight.questions.copy_or_memorise.task import IdentityRun
-    from firstlight.questions.copy_or_memorise.turning_point import Flip
 
-FLAGS = {"dataset": "--data", "image_size": "--size", "low": "--depths", "high": "--depths"}
+FLAGS = {"dataset": "--data", "image_size": "--size"}
 
 
 def identity(
@@ -44,7 +42,6 @@ def identity(
     examples: str = "1",
     seeds: int = 1,
     seed: Seed = 0,
-    bisect: Switch = False,
     cluster: Cluster = None,
     device: Device = "auto",
     output: Page = Path("identity.html"),
@@ -86,8 +83,6 @@ def identity(
         Number of training images, or the word all.
     seeds
         Number of networks per depth, with consecutive seeds.
-    bisect
-        Also find the depth at which copying turns into memorising, between the smallest and the largest of --depths.
     """
     from firstlight._internal.devices import choose_device, computing_on
     from firstlight._internal.errors import InvalidInput
@@ -97,7 +92,6 @@ def identity(
     from firstlight.questions.copy_or_memorise.page import identity_page
     from firstlight.questions.copy_or_memorise.task import IdentityTask
     from firstlight.questions.copy_or_memorise.tour_part import IdentityTour, run_identity_tour
-    from firstlight.questions.copy_or_memorise.turning_point import flip_point
 
     layers = positive_numbers("depths", depths)
     page_file(output)
@@ -123,18 +117,12 @@ def identity(
                 task, depths=layers, seeds=seeds, store=Store(), listen=listen, n_jobs=workers
             ),
         )
-        flip = None
-        if bisect:
-            flip = flip_point(task, "depth", low=min(layers), high=max(layers), seeds=seeds, store=Store())
     records = [_record(run) for run in tour.runs]
     if not form.is_text:
-        flips = None if flip is None else [list(bracket) if bracket else None for bracket in flip.brackets]
-        print_records(records, form, document={"networks": records, "turning_points": flips})
+        print_records(records, form, document={"networks": records})
         return
     columns = ("network", "behaviour", "to input", "to training image", "training")
     print_table(task.words, columns, [_row(record) for record in records])
-    if flip is not None:
-        _print_flip(flip, seed)
     wrote(output)
 
 
@@ -156,11 +144,3 @@ def _row(record: dict[str, Any]) -> tuple[str, ...]:
         return name, record["behaviour"], "", "", record["problem"]
     similarities = (f"{record['to input']:.2f}", f"{record['to training image']:.2f}")
     return name, record["behaviour"], *similarities, f"{record['steps']} steps"
-
-
-def _print_flip(flip: "Flip", seed: int) -> None:
-    for index, (bracket, problem) in enumerate(zip(flip.brackets, flip.problems, strict=True)):
-        depths = (
-            f"copying turns into memorising between {bracket[0]} and {bracket[1]} layers" if bracket else ""
-        )
-        print(f"seed {seed + index}: {problem or depths}")

@@ -6,16 +6,15 @@ from functools import lru_cache
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from firstlight._internal.errors import DataUnavailable, InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.catalogue import load, load_splits
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.normalisation import MNIST_NORMALISATION, ChannelNormalisation
-from firstlight.data.synthetic.bars_and_digits import digit_blends
-from firstlight.data.synthetic.patterns import patterns
-from firstlight.measures.copy_or_memorise.layer_images import resized
+from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
+from firstlight.data.synthetic import digit_blends, patterns
 
 LABELS = {"mnist": ("7", "3", "0")}  # the papers' training digits, in this order
 OTHERS = {"mnist": "fashion_mnist", "fashion_mnist": "mnist"}
@@ -117,6 +116,18 @@ def identity_images(
         blends=digit_blends(x[0], y[0], torch.linspace(0, 1, 5)),
         noise=torch.randn(4, channels, side, side, generator=generator),
     )
+
+
+def resized(images: Float[Tensor, "n c h w"], side: int) -> Float[Tensor, "n c side side"]:
+    """Images at another size: averaged over areas when smaller, interpolated when larger."""
+    if side < 1:
+        raise InvalidInput(f"`side` must be at least 1 pixel; got side={side}.")
+    if images.shape[-1] == images.shape[-2] == side:
+        return images
+    # interpolation to fewer pixels would skip lines; means over areas use all
+    if side <= min(images.shape[-2:]):
+        return F.interpolate(images, size=(side, side), mode="area")
+    return F.interpolate(images, size=(side, side), mode="bilinear", align_corners=False)
 
 
 def _one_of_each(pool: ImageData, examples: int, labels: tuple[str, ...]) -> Tensor:

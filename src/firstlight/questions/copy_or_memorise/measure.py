@@ -1,5 +1,6 @@
 """Would my architecture copy or memorise? One image, a few seeds, an answer with its null."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,11 @@ from firstlight._internal.errors import Diverged, InvalidInput
 from firstlight._internal.executor import map_tasks
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import global_seed
-from firstlight.data.synthetic.patterns import patterns
+from firstlight.data.synthetic import patterns
 from firstlight.measures.copy_or_memorise.identity_score import (
     IdentityScore,
     Response,
-    behaviour,
+    behaviour_of,
     edge_score,
     identity_score,
     image_outputs,
@@ -46,10 +47,10 @@ class SeedOutcome(Result):
 
     seed: int
     word: str
-    loss: float
-    score: IdentityScore | None
-    response: Response | None
     untrained: float
+    loss: float = math.nan
+    score: IdentityScore | None = None
+    response: Response | None = None
     problem: str = ""
 
 
@@ -165,25 +166,12 @@ def _outcome(
         history = train(model, training, training, recipe, show=False, fused=True)
         require_finite(model, tests)
     except Diverged as reason:
-        return SeedOutcome(
-            seed=seed,
-            word="diverged",
-            loss=float("nan"),
-            score=None,
-            response=None,
-            untrained=before,
-            problem=str(reason),
-        )
+        return SeedOutcome(seed=seed, word="diverged", untrained=before, problem=str(reason))
     outputs = image_outputs(model, tests)
     score = identity_score(outputs, tests, training)
     curve = response(model, training[0], seed=seed)
     loss = float((image_outputs(model, training) - training).square().mean())
-    word = behaviour(
-        identity=score.means["identity"],
-        constant=score.means["constant"],
-        edges=float(edge_score(outputs, tests).edges.mean()),
-        at_zero=(float(curve.identity[0]), float(curve.constant[0])),
-    )
+    word = behaviour_of(score, edge_score(outputs, tests), curve)
     learned = loss < 0.1 * float(training.var()) or history.stopped_early
     return SeedOutcome(
         seed=seed,

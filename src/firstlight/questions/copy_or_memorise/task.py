@@ -21,7 +21,7 @@ from firstlight.measures.copy_or_memorise.identity_score import (
     EdgeScore,
     IdentityScore,
     Response,
-    behaviour,
+    behaviour_of,
     edge_score,
     identity_score,
     image_outputs,
@@ -30,7 +30,7 @@ from firstlight.measures.copy_or_memorise.identity_score import (
 from firstlight.models.building import build
 from firstlight.models.image_to_image import with_large_filters_by_fourier
 from firstlight.questions.copy_or_memorise.images import IdentityImages, identity_images
-from firstlight.theory import one_convolution as theory
+from firstlight.theory.least_squares import converged_weights
 from firstlight.training.loop import train
 from firstlight.training.recipe import Recipe
 
@@ -339,7 +339,7 @@ def write_limit(model: nn.Module, images: Float[Tensor, "n c h w"]) -> nn.Module
     """Give a one-layer network the weights that gradient descent would end with, in place.
 
     The limit of gradient descent on the squared error, with or without momentum, at any stable rate;
-    biases count as weights of an input that is always 1. See :mod:`firstlight.theory.one_convolution`.
+    biases count as weights of an input that is always 1. See :func:`firstlight.theory.least_squares.converged_weights`.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def write_limit(model: nn.Module, images: Float[Tensor, "n c h w"]) -> nn.Module
     if layer.bias is not None:
         inputs = torch.cat([inputs, torch.ones(len(inputs), 1, dtype=torch.float64)], 1)
         initial = torch.cat([initial, layer.bias.detach().double()[None]])
-    final = theory.converged_weights(inputs, targets, initial=initial)
+    final = converged_weights(inputs, targets, initial=initial)
     with torch.no_grad():
         if layer.bias is not None:
             layer.bias.copy_(final[-1])
@@ -387,12 +387,7 @@ def _findings(
         response=curve,
         untrained=untrained,
         shown=image_outputs(model, images.shown),
-        behaviour=behaviour(
-            identity=scores["unseen"].means["identity"],
-            constant=scores["unseen"].means["constant"],
-            edges=float(edges.edges.mean()),
-            at_zero=(float(curve.identity[0]), float(curve.constant[0])),
-        ),
+        behaviour=behaviour_of(scores["unseen"], edges, curve),
     )
 
 

@@ -1,15 +1,10 @@
 """`firstlight profile`: how much of a first layer needs no labels."""
 
-from firstlight.cli.model_options import NO_OPTIONS, ModelOptions, subject_of
+from firstlight.cli.model_options import ModelOptions
 from firstlight.cli.options import (
-    AS_THEY_ARE,
     MODEL_FLAGS,
     TEXT,
-    DataName,
-    Device,
-    FolderOptions,
     OutputFormat,
-    Seed,
 )
 from firstlight.cli.output import print_records
 
@@ -19,12 +14,8 @@ FLAGS = MODEL_FLAGS
 def profile(
     checkpoint: str | None = None,
     *,
-    data: DataName,
-    model: ModelOptions = NO_OPTIONS,
+    model: ModelOptions,
     n: int = 2000,
-    device: Device = "auto",
-    seed: Seed = 0,
-    folder: FolderOptions = AS_THEY_ARE,
     form: OutputFormat = TEXT,
 ) -> None:
     """Print how much of the first layer's energy profile needs no labels, beside random filters.
@@ -39,13 +30,10 @@ def profile(
     n
         Maximum number of images.
     """
-    from firstlight._internal.devices import choose_device, computing_on
     from firstlight.questions.first_layer.measure import explain_profile
 
-    place = choose_device(device)
-    subject = subject_of(checkpoint, data, model, at_most=n, seed=seed, folder=folder, device=place)
-    with computing_on(place):
-        explained = explain_profile(subject.model, subject.images, seed=seed)
+    with model.subject(checkpoint, at_most=n) as subject:
+        explained = explain_profile(subject.model, subject.images, seed=model.seed)
     if form.is_text:
         worse = " (below 0: worse than a constant)" if explained.bias_share < 0 else ""
         print(

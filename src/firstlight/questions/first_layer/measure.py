@@ -16,8 +16,8 @@ from firstlight._internal.result import Result
 from firstlight._internal.table import Row, rows_along
 from firstlight.data.images import ImageData
 from firstlight.maths.patches import mean_patches
-from firstlight.measures import first_layer
 from firstlight.measures.first_layer.energy_profile import N_IMAGES, Profile
+from firstlight.measures.first_layer.energy_profile import profile as first_layer_profile
 from firstlight.measures.first_layer.first_convolution import inputs_of_first_layer
 from firstlight.theory.least_squares import Spectrum, flow_filter, spectrum
 
@@ -135,7 +135,7 @@ def explain_profile(
     """
     if len(data) > n_images:
         data = data.sample(n_images, seed=seed)
-    profile = first_layer.profile(model, data, subtract=subtract, n_images=n_images, seed=seed)
+    profile = first_layer_profile(model, data, subtract=subtract, n_images=n_images, seed=seed)
     patches = torch.cat(
         [mean_patches(block, profile.layer.geometry) for block in inputs_of_first_layer(model, data.x)]
     )

@@ -94,8 +94,8 @@ def _profile(layer: FirstLayerTour) -> Section:
         measured += (
             f" Pairs of networks correlate at {layer.consistency.pairs().mean():.2f} on average, "
             f"{layer.consistency.pairs(without_first=True).mean():.2f} with the first component left out; 95% of "
-            f"resampled filter banks of the first pair lie in {layer.pair.interval.low:.2f} to "
-            f"{layer.pair.interval.high:.2f}."
+            f"resampled filter banks of the first pair lie in {layer.pair.low:.2f} to "
+            f"{layer.pair.high:.2f}."
         )
     panels = [
         Panel(

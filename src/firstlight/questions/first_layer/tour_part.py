@@ -9,11 +9,10 @@ from torch import Tensor, nn
 
 from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
-from firstlight.measures.first_layer.consistency import Agreement, Consistency, agreement, consistency
+from firstlight.maths.correlation import Interval
+from firstlight.measures.first_layer.consistency import Consistency, agreement, consistency
 from firstlight.measures.first_layer.energy_profile import (
-    FrequencyReading,
     band_energy,
-    component_frequencies,
     patch_basis,
     profile,
     profile_from,
@@ -36,8 +35,8 @@ class FirstLayerTour(Result):
         Profiles of networks that could not learn the task, by what was done to them.
     consistency : Consistency
         Correlation of all networks, controls included; None for a single one.
-    pair : Agreement
-        The first two networks in detail; None for a single one.
+    pair : Interval
+        Correlation of the first two networks, with its range over filter banks; None for a single one.
     steps : tuple of int
         When the first network was looked at.
     growth : Tensor of shape (t, m)
@@ -46,8 +45,6 @@ class FirstLayerTour(Result):
         Profile of its weights at those steps.
     bands : Tensor of shape (3,)
         Share of the energy of the update (trained minus initial) in low, middle and high frequency.
-    components : FrequencyReading
-        Frequency of every component.
     moved : Tensor of shape (nets,)
         How far the first layer moved, relative to its initial size.
     filters : Tensor of shape (k, c, h, w)
@@ -59,12 +56,11 @@ class FirstLayerTour(Result):
     initial: Float[Tensor, "nets m"]
     controls: dict[str, Float[Tensor, " m"]]
     consistency: Consistency | None
-    pair: Agreement | None
+    pair: Interval | None
     steps: tuple[int, ...]
     growth: Float[Tensor, "t m"]
     course: Float[Tensor, "t m"]
     bands: Float[Tensor, " 3"]
-    components: FrequencyReading
     moved: Float[Tensor, " nets"]
     filters: Float[Tensor, "k c h w"]
 
@@ -119,7 +115,6 @@ def run_first_layer_tour(
         growth=profiles_over_time(shots, first, subtract_first=True),
         course=profiles_over_time(shots, first),
         bands=band_energy(update),
-        components=component_frequencies(first),
         moved=torch.tensor(moved),
         filters=first.layer.weight.clone(),  # stored arrays may not share memory
     )

@@ -2,16 +2,11 @@
 
 from typing import Any
 
-from firstlight.cli.model_options import NO_OPTIONS, ModelOptions, subject_of
+from firstlight.cli.model_options import ModelOptions
 from firstlight.cli.options import (
-    AS_THEY_ARE,
     MODEL_FLAGS,
     TEXT,
-    DataName,
-    Device,
-    FolderOptions,
     OutputFormat,
-    Seed,
 )
 from firstlight.cli.output import print_records, print_table
 
@@ -21,12 +16,8 @@ FLAGS = MODEL_FLAGS
 def ansatz(
     checkpoint: str | None = None,
     *,
-    data: DataName,
-    model: ModelOptions = NO_OPTIONS,
+    model: ModelOptions,
     n: int = 64,
-    device: Device = "auto",
-    seed: Seed = 0,
-    folder: FolderOptions = AS_THEY_ARE,
     form: OutputFormat = TEXT,
 ) -> None:
     """Print how far the filters of each layer follow its gradients, beside rotated gradients.
@@ -38,14 +29,11 @@ def ansatz(
     n
         Number of images for gradients.
     """
-    from firstlight._internal.devices import choose_device, computing_on
     from firstlight.measures.feature_ansatz.ansatz import TRAINED
     from firstlight.measures.feature_ansatz.ansatz import ansatz as measured
 
-    place = choose_device(device)
-    subject = subject_of(checkpoint, data, model, at_most=n, seed=seed, folder=folder, device=place)
-    with computing_on(place):
-        result = measured(subject.model, subject.images, output_part=model.output_part, seed=seed)
+    with model.subject(checkpoint, at_most=n) as subject:
+        result = measured(subject.model, subject.images, output_part=model.output_part, seed=model.seed)
     rows = result.pair(TRAINED, hidden=True)
     records: list[dict[str, Any]] = [
         {

@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from firstlight.cli.keep_run import fingerprint_of, measure_and_keep
-from firstlight.cli.model_options import NO_OPTIONS, ModelOptions, subject_of
+from firstlight.cli.model_options import ModelOptions
 from firstlight.cli.options import (
-    AS_THEY_ARE,
     MODEL_FLAGS,
     TEXT,
-    DataName,
-    Device,
-    FolderOptions,
     OutputFormat,
     Page,
-    Seed,
     Static,
     Switch,
 )
@@ -33,14 +28,10 @@ MOST_IMAGES = 1000  # as many as `firstlight.inspect` passes through the network
 def inspect(
     checkpoint: str | None = None,
     *,
-    data: DataName,
-    model: ModelOptions = NO_OPTIONS,
+    model: ModelOptions,
     n: int | None = None,
     fast: Switch = False,
     exact: Switch = False,
-    device: Device = "auto",
-    seed: Seed = 0,
-    folder: FolderOptions = AS_THEY_ARE,
     output: Page = Path("inspect.html"),
     static: Static = False,
     form: OutputFormat = TEXT,
@@ -67,21 +58,16 @@ def inspect(
         is 1. May be repeated. Findings: dead, silent, duplicate, unmeasured, layers, parameters, accuracy, chance,
         above_null, movement, regime.
     """
-    from firstlight._internal.devices import choose_device, computing_on
     from firstlight.questions.inspect.measure import inspect as inspected
 
     page_file(output)
     _demand_conditions(fail_on or [])
-    place = choose_device(device)
-    subject = subject_of(
-        checkpoint, data, model, at_most=max(MOST_IMAGES, n or 0), seed=seed, folder=folder, device=place
-    )
     settings: dict[str, Any] = {
-        "n_images": n, "fast": fast, "output_part": model.output_part, "seed": seed,
-        "output_sum": "exact" if exact else "estimated", "name": subject.name,
+        "n_images": n, "fast": fast, "output_part": model.output_part, "seed": model.seed,
+        "output_sum": "exact" if exact else "estimated",
     }  # fmt: skip
     given = {
-        "data": data,
+        "data": model.data,
         "checkpoint": checkpoint,
         "initial": None if model.initial is None else str(model.initial),
     }
@@ -92,7 +78,8 @@ def inspect(
             _write(first, output, static=static, quiet=True)
             print(f"firstlight: {output} can be opened; it grows when the rest is measured.", file=sys.stderr)
 
-    with computing_on(place):
+    with model.subject(checkpoint, at_most=max(MOST_IMAGES, n or 0)) as subject:
+        settings["name"] = subject.name
         inspection = measure_and_keep(
             "inspect",
             {**settings, **given},

@@ -22,6 +22,7 @@ from firstlight.cli.output import announce_split, page_file, print_records, wrot
 
 if TYPE_CHECKING:
     from firstlight.kernels.rfm import Round
+    from firstlight.questions.kernel.measure import LearnedKernel
 
 FEWEST_IMAGES = 20
 app = App(name="rfm", help="Learn the features of a convolutional kernel, and predict with it.")
@@ -122,21 +123,25 @@ def rfm(
         )
     page = write_page(rfm_page(learned), output, static=static)  # first: a machine too large must not cost it
     folder_of_machine = None if output_machine is None else save_machine(machine, output_machine)
-    if not form.is_text:
-        row = {
-            "test images": learned.n_test, "accuracy": learned.test, "plain kernel": learned.plain_test,
-            "round": learned.best, "cosine with shuffled labels": learned.cosine,
-        }  # fmt: skip
-        print_records([row], form)
+    _print_learned(learned, form)
+    if form.is_text:
+        wrote(page)
+        if folder_of_machine is not None:
+            print(f"Saved the machine in {folder_of_machine}.")
+
+
+def _print_learned(learned: "LearnedKernel", form: OutputFormat) -> None:
+    if form.is_text:
+        print(
+            f"Accuracy on {learned.n_test} test images {learned.share(learned.test)} (round {learned.best}); plain "
+            f"kernel {learned.share(learned.plain_test)}. Metric with shuffled labels: cosine {learned.cosine:.2f}."
+        )
         return
-    print(
-        f"Accuracy on {learned.n_test} test images {learned.share(learned.test)} (round {learned.best}); plain kernel "
-        f"{learned.share(learned.plain_test)}. "
-        f"Metric with shuffled labels: cosine {learned.cosine:.2f}."
-    )
-    wrote(page)
-    if folder_of_machine is not None:
-        print(f"Saved the machine in {folder_of_machine}.")
+    row = {
+        "test images": learned.n_test, "accuracy": learned.test, "plain kernel": learned.plain_test,
+        "round": learned.best, "cosine with shuffled labels": learned.cosine,
+    }  # fmt: skip
+    print_records([row], form)
 
 
 def _demand_enough(n: int | None) -> None:

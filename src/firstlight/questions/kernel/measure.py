@@ -12,7 +12,7 @@ from torch import Tensor
 from firstlight._internal.result import Result
 from firstlight._internal.table import Row, cells
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.labels import shuffled_labels
+from firstlight.data.interventions import shuffled_labels
 from firstlight.estimators.convrfm import ConvRFMClassifier
 from firstlight.kernels.rfm import Round
 from firstlight.maths.correlation import cosine, pearson, share_interval
@@ -69,10 +69,10 @@ class LearnedKernel(Result):
         The round that validation squared error chose.
     plain_test, test : float
         Test accuracy of the plain kernel and of the chosen round.
-    metric, shuffled_metric : Tensor of shape (d, d)
-        M of the last round with true and with shuffled labels.
+    metric : Tensor of shape (d, d)
+        M of the last round with true labels.
     vectors, shuffled_vectors : Tensor of shape (k, c, q, q)
-        Their leading eigenvectors as pictures.
+        Leading eigenvectors of M with true and with shuffled labels, as pictures.
     values : Tensor of shape (k,)
         Share of the trace of the leading eigenvalues of `metric`.
     photos, maps, shuffled_maps : Tensor of shape (p, c, h, w) or Tensor of shape (p, 1, hh, ww)
@@ -96,7 +96,6 @@ class LearnedKernel(Result):
     plain_test: float
     test: float
     metric: Float[Tensor, "d d"]
-    shuffled_metric: Float[Tensor, "d d"]
     vectors: Float[Tensor, "k c q q"]
     shuffled_vectors: Float[Tensor, "k c q q"]
     values: Float[Tensor, " k"]
@@ -178,7 +177,6 @@ def learn_kernel(
         plain_test=plain_score,
         test=score,
         metric=metric,
-        shuffled_metric=other,
         vectors=vectors,
         shuffled_vectors=_spectrum(other, channels, side)[1],
         values=values,

@@ -17,7 +17,7 @@ from firstlight._internal.executor import default_jobs, map_tasks
 from firstlight._internal.seeds import global_seed, seed_from
 from firstlight._internal.shapes import Images, Labels
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.normalisation import ChannelNormalisation
+from firstlight.data.interventions import ChannelNormalisation
 from firstlight.measures.learning_order.accessibility import AccessibilityRecorder, class_scores
 from firstlight.measures.learning_order.discriminability import penultimate_features
 from firstlight.models.building import available, build

@@ -101,8 +101,8 @@ def learning_order(
         :func:`firstlight.data.as_images` takes.
     features : Features, optional
         Features of one trained network or of each, such as
-        :func:`~firstlight.measures.learning_order.penultimate_features`. They add the discriminability in that
-        layer of the first network, and more of the wrong labels are found.
+        :func:`~firstlight.measures.learning_order.discriminability.penultimate_features`. They add the
+        discriminability in that layer of the first network, and more of the wrong labels are found.
     n_shown : int, default 24
         Number of images of each kind.
     k : int, default 10

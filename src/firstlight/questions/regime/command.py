@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from firstlight.cli.model_options import NO_OPTIONS, ModelOptions, subject_of
+from firstlight.cli.model_options import ModelOptions
 from firstlight.cli.options import (
     AS_THEY_ARE,
     MODEL_FLAGS,
@@ -25,12 +25,8 @@ FLAGS = {**MODEL_FLAGS, "n_fit": "--n"}
 def ntk(
     checkpoint: str | None = None,
     *,
-    data: DataName,
-    model: ModelOptions = NO_OPTIONS,
+    model: ModelOptions,
     n: int = 100,
-    device: Device = "auto",
-    seed: Seed = 0,
-    folder: FolderOptions = AS_THEY_ARE,
     form: OutputFormat = TEXT,
 ) -> None:
     """Print how well the tangent kernel fits the labels, beside shuffled labels; with initial weights also before.
@@ -42,23 +38,20 @@ def ntk(
     n
         Number of images; the cost grows with its square.
     """
-    from firstlight._internal.devices import choose_device, computing_on
-    from firstlight.measures.linearized import effective_rank, label_alignment, ntk_gram
+    from firstlight.measures.linearized.tangent_kernel import ntk_gram
+    from firstlight.measures.linearized.tangent_kernel_summary import effective_rank, label_alignment
 
-    place = choose_device(device)
-    subject = subject_of(checkpoint, data, model, at_most=n, seed=seed, folder=folder, device=place)
-    networks = {"trained": subject.model, "initial": subject.initial}
     records = []
-    for when, network in networks.items():
-        if network is None:
-            continue
-        with computing_on(place):
+    with model.subject(checkpoint, at_most=n) as subject:
+        for when, network in (("trained", subject.model), ("initial", subject.initial)):
+            if network is None:
+                continue
             gram = ntk_gram(network, subject.images, outputs="trace", output_part=model.output_part).cpu()
-        fit = label_alignment(gram, subject.images.y, seed=seed)
-        records.append({
-            "network": when, "alignment": fit.value, "null_mean": fit.null_mean, "null_sd": fit.null_std,
-            "effective_rank": effective_rank(gram), "images": len(gram),
-        })  # fmt: skip
+            fit = label_alignment(gram, subject.images.y, seed=model.seed)
+            records.append({
+                "network": when, "alignment": fit.value, "null_mean": fit.null_mean, "null_sd": fit.null_std,
+                "effective_rank": effective_rank(gram), "images": len(gram),
+            })  # fmt: skip
     if not form.is_text:
         print_records(records, form)
         return

@@ -32,9 +32,7 @@ from firstlight.questions.order.page import FIRST_AND_LAST, order_answers, order
 from firstlight.questions.order.tour_part import OrderTour
 from firstlight.questions.regime.measure import RegimeResult
 from firstlight.questions.regime.page import regime_answers, regime_sections
-from firstlight.questions.tour.ansatz import AnsatzTour
-from firstlight.questions.tour.network import NetworkTour
-from firstlight.questions.tour.parts import PARTS
+from firstlight.questions.tour.parts import PARTS, AnsatzTour, NetworkTour
 from firstlight.questions.tour.run import Tour
 
 

@@ -3,17 +3,146 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
 from firstlight._internal.result import Result
+from firstlight._internal.shapes import Images
 from firstlight.data.catalogue import load
+from firstlight.data.images import ImageData
 from firstlight.estimators.convrfm import ConvRFMClassifier
+from firstlight.measures.feature_ansatz.ansatz import Ansatz, ansatz_from
+from firstlight.measures.feature_ansatz.layer_maps import (
+    Eigenvectors,
+    LayerMaps,
+    layer_maps,
+    top_eigenvectors,
+)
+from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.questions.copy_or_memorise.tour_part import IdentityTour, run_identity_tour
 from firstlight.questions.first_layer.tour_part import FirstLayerTour, run_first_layer_tour
+from firstlight.questions.inspect.measure import N_SHOWN
+from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
 from firstlight.questions.kernel.measure import LearnedKernel, learn_kernel
 from firstlight.questions.order.tour_part import OrderTour, order_from_training
 from firstlight.questions.regime.measure import RegimeResult, regime
-from firstlight.questions.tour.ansatz import AnsatzTour, run_ansatz_tour
-from firstlight.questions.tour.network import run_network_tour
-from firstlight.questions.tour.subject import Subject, film_of
+from firstlight.questions.tour.subject import Studied, Subject, film_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkTour(Result):
+    """Who the network is.
+
+    Parameters
+    ----------
+    recipe : str
+        How it was trained, in words.
+    n_test : int
+        Number of test images.
+    chance : float
+        Test accuracy without learning.
+    names : tuple of str
+        All networks of the tour: the one in question, its siblings, its controls.
+    train_accuracy, test_accuracy : Tensor of shape (networks,)
+        Of each of them.
+    losses : Tensor of shape (epochs,)
+        Mean training loss of every epoch of the network in question.
+    steps : tuple of int
+        Moments of the film.
+    film : Tensor of shape (t, k, c, h, w)
+        Filters of its first layer at those moments.
+    """
+
+    recipe: str
+    n_test: int
+    chance: float
+    names: tuple[str, ...]
+    train_accuracy: Float[Tensor, " networks"]
+    test_accuracy: Float[Tensor, " networks"]
+    losses: Float[Tensor, " epochs"]
+    steps: tuple[int, ...]
+    film: Float[Tensor, "t k c h w"]
+
+
+def run_network_tour(subject: Subject) -> NetworkTour:
+    """Collect what the training left; needs no images where the network comes from the bank."""
+    controls = [(words, one) for words, one in subject.controls.items()]
+    everyone = [(one.name, one) for one in subject.networks] + controls
+    first = subject.networks[0]
+    steps, film = film_of(first)
+    return NetworkTour(
+        recipe=subject.recipe,
+        n_test=subject.n_test,
+        chance=subject.chance,
+        names=tuple(name for name, _ in everyone),
+        train_accuracy=_of_all(everyone, "train_accuracy"),
+        test_accuracy=_of_all(everyone, "test_accuracy"),
+        losses=first.losses.double(),
+        steps=steps,
+        film=film.float(),
+    )
+
+
+def _of_all(networks: list[tuple[str, Studied]], what: str) -> Tensor:
+    return torch.tensor([getattr(one, what) for _, one in networks], dtype=torch.float64)
+
+
+N_GRADIENTS = 128  # images at which gradients are taken
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsatzTour(Result):
+    """What feature matrices and gradients of a network have in common.
+
+    Parameters
+    ----------
+    ansatz : Ansatz
+        Correlations of every layer, trained and initial, with their nulls.
+    eigenvectors : tuple of Eigenvectors
+        Leading ones of the first convolution.
+    maps : tuple of LayerMaps
+        What the convolutions look at in `shown`.
+    shown : Tensor of shape (n, c, h, w)
+        A few images.
+    later : FeatureReport, optional
+        What later papers add: the ansatz of what training changed, exponents, class variation and richness.
+    """
+
+    ansatz: Ansatz
+    eigenvectors: tuple[Eigenvectors, ...]
+    maps: tuple[LayerMaps, ...]
+    shown: Images
+    later: FeatureReport | None = None
+
+
+def run_ansatz_tour(model: nn.Module, initial: nn.Module, data: ImageData, *, seed: int = 0) -> AnsatzTour:
+    """Compare a convolutional network with itself before training, on images it has not seen.
+
+    Parameters
+    ----------
+    model, initial : torch.nn.Module
+        After and before training.
+    data : ImageData
+        Unseen images; 128 of them are used. A few seconds for a small network.
+    seed : int, default 0
+        Of the choice of images and of the nulls.
+    """
+    sample = data.sample(min(N_GRADIENTS, len(data)), seed=seed)
+    images = sample.x
+    trained, before = (
+        patch_gradients(one, images, seed=seed, label=label)
+        for one, label in ((model, "Gradients of the network"), (initial, "Gradients before training"))
+    )
+    pictures = [layer for layer in trained.layers if len(layer.shape) == 3]
+    return AnsatzTour(
+        ansatz=ansatz_from(trained, before, seed=seed),
+        eigenvectors=tuple(top_eigenvectors(pictures[0], kind=kind) for kind in ("features", "gradients")),
+        maps=layer_maps(model, pictures, images[:N_SHOWN]),
+        shown=images[:N_SHOWN],
+        later=feature_report(model, sample, initial=initial, gradients=trained, seed=seed),
+    )
+
 
 N_PATCHES = 2000  # images whose patches give the components
 N_KERNEL = 16  # images of the tangent kernels

@@ -16,7 +16,7 @@ from firstlight._internal.store.runs import Store
 from firstlight.data.catalogue import fetch, load
 from firstlight.data.entries import DATASETS, DataSet
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.normalisation import ChannelNormalisation
+from firstlight.data.interventions import ChannelNormalisation
 from firstlight.measures.learning_order.accessibility import (
     AccessibilityHistory,
     AccessibilityRecorder,

@@ -1,6 +1,4 @@
-"""Interventions on where the content lies: random shifts, frames of noise."""
-
-import math
+"""Images moved at random."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,7 +7,7 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.record import noted
+from firstlight.data.interventions import noted
 
 
 def random_shifts(data: ImageData, max_shift: int = 7, *, seed: int) -> ImageData:
@@ -51,41 +49,6 @@ def shifted(
     moved = moved.gather(3, columns[:, None, None, :].expand(-1, c, h, -1))
     inside = rows_inside[:, None, :, None] & columns_inside[:, None, None, :]
     return torch.where(inside, moved, background[:, None, None])
-
-
-def noise_frame(data: ImageData, *, sigma: float, seed: int, side: int = 42) -> ImageData:
-    r"""Paste every image at a random place of a larger frame of noise.
-
-    The frame is iid :math:`N(0, (0.5\sqrt\sigma)^2)`; the image overwrites it. Offsets are uniform over
-    ``0 .. side - h - 1``: as in the published data, the last possible one is never used.
-
-    Parameters
-    ----------
-    data : ImageData
-        Images smaller than the frame.
-    sigma : float
-        The noise level σ.
-    seed : int
-        Decides noise and places.
-    side : int, default 42
-        Height and width of the frame.
-    """
-    c, h, w = data.shape
-    if side < max(h, w):
-        raise InvalidInput(f"`side` must be at least the side of the images, {max(h, w)}; got side={side}.")
-    if not (sigma >= 0 and math.isfinite(sigma)):
-        raise InvalidInput(f"`sigma` must be finite and at least 0; got sigma={sigma}.")
-    generator = generator_from("noise frame", seed)
-    x = torch.randn(len(data), c, side, side, generator=generator, dtype=data.x.dtype)
-    x *= 0.5 * math.sqrt(sigma)
-    tops = torch.randint(max(side - h, 1), (len(data),), generator=generator)
-    lefts = torch.randint(max(side - w, 1), (len(data),), generator=generator)
-    image = torch.arange(len(data))[:, None, None, None]
-    channel = torch.arange(c)[:, None, None]
-    rows = tops[:, None, None, None] + torch.arange(h)[:, None]
-    columns = lefts[:, None, None, None] + torch.arange(w)
-    x[image, channel, rows, columns] = data.x
-    return data.replace(x=x, meta=noted(data, "noise_frame", sigma=sigma, side=side, seed=seed))
 
 
 def _sources(shifts: Int[Tensor, " n"], length: int) -> tuple[Int[Tensor, "n l"], Bool[Tensor, "n l"]]:

@@ -6,13 +6,10 @@ from hypothesis import strategies as st
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store import decode, encode
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import (
-    PatchProjectionLabels,
-    SeparatorLabels,
-    random_labels,
-    shuffled_labels,
-)
+from firstlight.data.interventions import random_labels, shuffled_labels
 from firstlight.maths import PatchGeometry, extract_patches, image_pca, patch_pca
+from reproduce.studies.first_layer.patch_labels import PatchProjectionLabels
+from reproduce.studies.learning_order.separator_labels import SeparatorLabels
 
 
 def pictures(n=80, *, seed=0, n_classes=2):

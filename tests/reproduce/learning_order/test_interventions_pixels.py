@@ -6,17 +6,15 @@ from hypothesis import strategies as st
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.store import decode, encode
 from firstlight.data.images import ImageData
-from firstlight.data.interventions import (
-    MNIST_NORMALISATION,
+from firstlight.data.interventions import MNIST_NORMALISATION, ChannelNormalisation
+from firstlight.maths import image_pca
+from reproduce.studies.feature_ansatz.noisy_images import noise_frame
+from reproduce.studies.learning_order.principal_components import (
     Amplification,
-    ChannelNormalisation,
     ComponentProjection,
     ZCAWhitening,
-    noise_frame,
-    random_shifts,
-    shifted,
 )
-from firstlight.maths import image_pca
+from reproduce.studies.linearized.shifts import random_shifts, shifted
 
 FLOAT64 = torch.float64
 

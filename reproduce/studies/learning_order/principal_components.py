@@ -4,6 +4,7 @@ All are fitted on the training split and applied to any split. Fitting costs one
 `pca=` to share it between several interventions on the same images.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,8 +15,7 @@ from torch import Tensor
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.normalisation import ChannelNormalisation
-from firstlight.data.interventions.record import check_same_shape, mapped, noted, on_vectors
+from firstlight.data.interventions import ChannelNormalisation, mapped, noted
 from firstlight.maths.pca import PCA, image_pca
 
 Shape = tuple[int, int, int]
@@ -197,3 +197,17 @@ def _pca_of(train: ImageData, pca: PCA | None) -> PCA:
             f"`pca` must be that of images of {train.shape}, {dimension} numbers; got {pca.dimension}."
         )
     return pca
+
+
+def on_vectors(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """Turn a function of vectorised images into one of images."""
+    return lambda images: function(images.flatten(1)).reshape(images.shape)
+
+
+def check_same_shape(data: ImageData, shape: tuple[int, int, int]) -> None:
+    """Refuse images of another size than the fitted ones."""
+    if data.shape != shape:
+        raise InvalidInput(
+            f"`data` must hold images of the fitted shape {shape}; got {data.shape}. "
+            "Fit on images of this shape."
+        )

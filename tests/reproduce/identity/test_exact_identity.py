@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 
 from firstlight import models
 from firstlight._internal.errors import InvalidInput
-from firstlight.models.image_to_image import write_identity
+from reproduce.studies.identity.exact_identity import (
+    identity_cnn,
+    identity_fcn_linear,
+    identity_fcn_relu,
+    write_identity,
+)
 
 shapes = st.tuples(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4))
 
@@ -21,10 +26,10 @@ def test_explicit_fcns_are_the_identity_exactly(shape, depth, extra, seed):
     x = picture(2, *shape, seed)
     d = x[0].numel()
     for model in (
-        models.identity_fcn_linear(shape, depth=depth),
-        models.identity_fcn_linear(shape, depth=depth, units=d + extra),
-        models.identity_fcn_relu(shape, depth=depth),
-        models.identity_fcn_relu(shape, depth=depth, units=2 * d + extra),
+        identity_fcn_linear(shape, depth=depth),
+        identity_fcn_linear(shape, depth=depth, units=d + extra),
+        identity_fcn_relu(shape, depth=depth),
+        identity_fcn_relu(shape, depth=depth, units=2 * d + extra),
     ):
         assert torch.equal(model.double()(x), x)
 
@@ -38,7 +43,7 @@ def test_explicit_fcns_are_the_identity_exactly(shape, depth, extra, seed):
 )
 def test_explicit_cnn_is_the_identity_exactly(shape, depth, kernel, extra, seed):
     x = picture(2, *shape, seed)
-    model = models.identity_cnn(shape[0], depth=depth, kernel=kernel, channels=2 * shape[0] + extra)
+    model = identity_cnn(shape[0], depth=depth, kernel=kernel, channels=2 * shape[0] + extra)
     assert torch.equal(model.double()(x), x)
 
 

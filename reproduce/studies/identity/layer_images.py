@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from firstlight._internal.autograd.model_state import evaluating
 from firstlight._internal.devices import device_of, follows_device
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.measures.copy_or_memorise.identity_score import image_outputs, similarities
+from firstlight.questions.copy_or_memorise.images import resized
 
 
 def top_singular_image(activation: Float[Tensor, "c h w"]) -> Float[Tensor, "h w"]:
@@ -90,18 +90,6 @@ def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages
 
 def _likeness(pictures: Tensor, grey: Tensor) -> Tensor:
     return similarities(pictures[:, None], grey.expand_as(pictures)[:, None]).abs()
-
-
-def resized(images: Float[Tensor, "n c h w"], side: int) -> Float[Tensor, "n c side side"]:
-    """Images at another size: averaged over areas when smaller, interpolated when larger."""
-    if side < 1:
-        raise InvalidInput(f"`side` must be at least 1 pixel; got side={side}.")
-    if images.shape[-1] == images.shape[-2] == side:
-        return images
-    # interpolation to fewer pixels would skip lines; means over areas use all
-    if side <= min(images.shape[-2:]):
-        return F.interpolate(images, size=(side, side), mode="area")
-    return F.interpolate(images, size=(side, side), mode="bilinear", align_corners=False)
 
 
 def output_variation(outputs: Float[Tensor, "n c h w"]) -> float:

@@ -1,8 +1,4 @@
-r"""What one layer learns from a few images when asked to be the identity.
-
-Least squares from an initial guess moves only inside the span of what it saw: outside it, the initial
-weights decide. Images are rows here: a layer with weights W of shape (inputs, outputs) maps X to X W.
-"""
+"""What one layer learns from a few images when asked to be the identity."""
 
 import math
 from dataclasses import dataclass
@@ -16,35 +12,10 @@ from firstlight._internal.result import Result
 from firstlight.maths.patches import PatchGeometry, extract_patches
 
 
-def span_projector(rows: Float[Tensor, "n d"], *, rtol: float | None = None) -> Float[Tensor, "d d"]:
-    """Projector on the span of the rows; singular values below `rtol` of the largest count as zero."""
-    basis = _row_basis(rows.double(), rtol)
+def span_projector(rows: Float[Tensor, "n d"]) -> Float[Tensor, "d d"]:
+    """Projector on the span of the rows; singular values that are rounding count as zero."""
+    basis = _row_basis(rows.double())
     return basis @ basis.mT
-
-
-def converged_weights(
-    inputs: Float[Tensor, "n d"],
-    targets: Float[Tensor, "n c"],
-    *,
-    initial: Float[Tensor, "d c"],
-    rtol: float | None = None,
-) -> Float[Tensor, "d c"]:
-    r"""Where gradient descent on least squares ends, from any start.
-
-    .. math:: \hat W = W^0 + X^+ (Y - X W^0)
-
-    With fewer examples than inputs this keeps W0 outside their span (lemma 1); with full column rank it
-    is ordinary least squares and the start is forgotten (lemma 2).
-
-    References
-    ----------
-    .. [1] IdentityCrisis, lemmas 1 and 2. What matters is the rank of X against the number of inputs,
-       not against the outputs (E-61).
-    """
-    x, y, w0 = inputs.double(), targets.double(), initial.double()
-    tolerance = _tolerance(x, rtol)
-    inverse: Tensor = torch.linalg.pinv(x, rtol=tolerance)
-    return w0 + inverse @ (y - x @ w0)
 
 
 def identity_layer(examples: Float[Tensor, "n d"], *, initial: Float[Tensor, "d d"]) -> Float[Tensor, "d d"]:
@@ -114,7 +85,7 @@ def patch_system(image: Float[Tensor, "c h w"], *, size: int) -> PatchSystem:
     selection = torch.zeros(c, size * size, c, dtype=torch.float64)
     selection[torch.arange(c), size * size // 2, torch.arange(c)] = 1
     singular = torch.linalg.svdvals(patches)
-    rank = int((singular > _tolerance(patches, None) * singular[0]).sum()) if singular[0] > 0 else 0
+    rank = int((singular > _tolerance(patches) * singular[0]).sum()) if singular[0] > 0 else 0
     return PatchSystem(
         patches=patches,
         targets=image.double().flatten(1).mT,
@@ -176,15 +147,15 @@ def error_bound(
     return (start + math.sqrt(nu * c)) ** 2 * largest_pixel**2 * d / c
 
 
-def _row_basis(rows: Float[Tensor, "n d"], rtol: float | None) -> Float[Tensor, "d r"]:
+def _row_basis(rows: Float[Tensor, "n d"]) -> Float[Tensor, "d r"]:
     if not rows.isfinite().all():
         raise InvalidInput("`rows` holds NaN or infinite values. Remove or repair those examples first.")
     _, singular, right = torch.linalg.svd(rows, full_matrices=False)
     if singular[0] == 0:
         return rows.new_zeros(rows.shape[1], 0)
-    kept: Tensor = right[singular > _tolerance(rows, rtol) * singular[0]]
+    kept: Tensor = right[singular > _tolerance(rows) * singular[0]]
     return kept.mT
 
 
-def _tolerance(rows: Tensor, rtol: float | None) -> float:
-    return max(rows.shape) * torch.finfo(torch.float64).eps if rtol is None else rtol
+def _tolerance(rows: Tensor) -> float:
+    return max(rows.shape) * torch.finfo(torch.float64).eps

@@ -9,9 +9,9 @@ from torch import nn
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz.stationarity import stationarity
 from reference import patch_gradients as plain
 from reference import since as reference
+from reproduce.studies.since.stationarity import stationarity
 
 DECAY = 0.02
 

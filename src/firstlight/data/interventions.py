@@ -1,7 +1,11 @@
-"""Shift and scale of each channel."""
+"""Changes of a data set that a theory predicts the effect of: labels drawn or shuffled, channels normalised.
 
-from collections.abc import Sequence
+Every change leaves a note in `meta`. What is fitted is fitted to the training images and applied to any split.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -9,8 +13,41 @@ from torch import Tensor
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.data.interventions.record import mapped, noted, parts
+
+_BLOCK_ELEMENTS = 1 << 21  # 16 MB of float64 at a time
+
+
+def noted(data: ImageData, name: str, /, **facts: Any) -> dict[str, Any]:
+    """`meta` entry with one more intervention: its name and what decided it, in order of application."""
+    return {"interventions": [*data.meta.get("interventions", []), {"name": name, **facts}]}
+
+
+def parts(x: Tensor) -> Iterator[Tensor]:
+    """A few images at a time, in float64."""
+    size = max(1, _BLOCK_ELEMENTS // x[0].numel())
+    return (x[start : start + size].double() for start in range(0, len(x), size))
+
+
+def mapped(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Apply a function of float64 images block by block and give the result in the precision of `x`.
+
+    The function must keep the number of images and may change their size.
+    """
+    return torch.cat([function(part).to(x.dtype) for part in parts(x)])
+
+
+def random_labels(data: ImageData, *, seed: int) -> ImageData:
+    """Replace every label by an independent uniform draw, fixed from then on."""
+    y = torch.randint(data.n_classes, (len(data),), generator=generator_from("random labels", seed))
+    return data.replace(y=y, meta=noted(data, "random_labels", seed=seed))
+
+
+def shuffled_labels(data: ImageData, *, seed: int) -> ImageData:
+    """Permute the labels once; every class keeps its size."""
+    order = torch.randperm(len(data), generator=generator_from("shuffled labels", seed))
+    return data.replace(y=data.y[order], meta=noted(data, "shuffled_labels", seed=seed))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
