@@ -118,7 +118,7 @@ def list_claims(*, theme: str | None = None, json: AsJson = False) -> None:
     Parameters
     ----------
     theme
-        Only one of first_layer, learning_order, feature_ansatz, identity, linearized, since.
+        Only one of first_layer, learning_order, feature_ansatz, identity, linearized, newer_papers.
     """
     from dataclasses import asdict
 

@@ -24,7 +24,7 @@ TITLES = {
     "Generalization under Extreme Overparameterization, ICLR 2020, arXiv 1902.04698",
     "Linearized": "M. Samarin, V. Roth, D. Belius: Feature Learning and Random Features in Standard Finite-Width "
     "Convolutional Neural Networks: An Empirical Study, UAI 2022, PMLR 180:1718-1727",
-    "Since": "Later papers, which docs/references.md lists",
+    "NewerPapers": "Later papers, which docs/references.md lists",
 }
 """The papers in full, by the short names that claims use."""
 

@@ -23,7 +23,7 @@ from firstlight.pages.figures.figure import Figure
 from reproduce.evidence import Estimate, Evidence, Measured
 from reproduce.judge import Rule
 
-THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "since")
+THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "newer_papers")
 """The themes of the five papers and that of later ones, which are folders of ``studies/``."""
 
 SCALES = ("smoke", "desk", "night")

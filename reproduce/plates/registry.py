@@ -29,7 +29,7 @@ PAPERS = {
     "CNFA": (12, 0),
     "IdentityCrisis": (43, 1),
     "Linearized": (7, 2),
-    "Since": (0, 0),
+    "NewerPapers": (0, 0),
 }
 """Numbers of figures and of tables of each paper."""
 

@@ -5,7 +5,7 @@ import torch
 
 from firstlight._internal.errors import InvalidInput
 from firstlight.data.images import ImageData
-from reproduce.studies.since.kernels import learning_curve
+from reproduce.studies.newer_papers.kernels import learning_curve
 
 
 def gaussian(n=1600, *, shuffled=False):

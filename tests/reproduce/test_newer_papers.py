@@ -11,8 +11,8 @@ from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.measures.learning_order.constancy import score_agreement
 from reference import since as reference
-from reproduce.studies.since.gaussian_copies import accuracy_by_moments, gaussian_copies
-from reproduce.studies.since.master_filters import master_filters
+from reproduce.studies.newer_papers.gaussian_copies import accuracy_by_moments, gaussian_copies
+from reproduce.studies.newer_papers.master_filters import master_filters
 
 
 def normal(*shape, seed=0):

@@ -16,12 +16,12 @@ from firstlight.measures.learning_order.constancy import ScoreAgreement
 from firstlight.measures.linearized import richness
 from reproduce.catalogue import Settings, Study, study
 from reproduce.evidence import Measured, by
-from reproduce.studies.since.common import DESK, SMOKE, NetworkPlan, Trained, trained_network
-from reproduce.studies.since.gaussian_copies import accuracy_by_moments
-from reproduce.studies.since.master_filters import master_filters
+from reproduce.studies.newer_papers.common import DESK, SMOKE, NetworkPlan, Trained, trained_network
+from reproduce.studies.newer_papers.gaussian_copies import accuracy_by_moments
+from reproduce.studies.newer_papers.master_filters import master_filters
 
 
-@study("since.richness")
+@study("newer.richness")
 class ScaledOutputs(Study):
     """Is richness higher where a small output scale makes training rich than where a large one makes it lazy?"""
 
@@ -77,7 +77,7 @@ def _trained(initial: nn.Module, x: Tensor, targets: Tensor, steps: int, alpha: 
 FIRST, LAST = "3", "9"  # layers whose inputs are the first features and the last
 
 
-@study("since.centred", "since.collapse", "since.masters", "since.probe")
+@study("newer.centred", "newer.collapse", "newer.masters", "newer.probe")
 class TrainedNetwork(Study):
     """What do the measures of later papers say of one small network, beside their nulls?"""
 
@@ -128,7 +128,7 @@ class TrainedNetwork(Study):
         }
 
 
-@study("since.moments", "since.margins")
+@study("newer.moments", "newer.margins")
 class TrainingCourse(Study):
     """Does a network use means and covariances before anything else, and which scores of difficulty agree?"""
 

@@ -182,7 +182,7 @@ def _kernel(a: Tensor, b: Tensor, width: float) -> Tensor:
     return torch.exp(-torch.cdist(a, b).square() / (2 * width**2))
 
 
-@study("since.curve")
+@study("newer.curve")
 class PredictedCurve(Study):
     """Does the covariance of the images predict the error of kernel ridge regression at every size?"""
 
@@ -215,7 +215,7 @@ class PredictedCurve(Study):
 DECAY = 0.02
 
 
-@study("since.exponent", "since.fact")
+@study("newer.exponent", "newer.fact")
 class ExactRelations(Study):
     """Do the exponent of deep linear networks and the relation at convergence hold to numerical precision?"""
 
