@@ -1,6 +1,5 @@
 """What the papers state, and the studies that measure it: claims.yaml and the classes in studies/."""
 
-import dataclasses
 import importlib
 import inspect
 import json
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import torch
 from torch import Tensor
@@ -108,8 +107,11 @@ def select(what: str) -> list[Claim]:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Base of what a study can be told: each subclass becomes a frozen dataclass by itself.
+class Study:
+    """One experiment, run once per seed. It measures and judges nothing.
+
+    A subclass opens its docstring with the question, and declares its settings as the fields of a frozen dataclass,
+    which it becomes by itself, what differs from them at a scale, and :meth:`run`. Everything else is inherited.
 
     Parameters
     ----------
@@ -119,20 +121,8 @@ class Settings:
 
     seed: int = 0
 
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, kw_only=True)(cls)
-
-
-class Study:
-    """One experiment, run once per seed. It measures and judges nothing.
-
-    A subclass opens its docstring with the question, and declares its settings (a `Config` of :class:`Settings`),
-    those of each scale that it can run at, and :meth:`run`. Everything else is inherited.
-    """
-
-    Config: ClassVar[type[Settings]]
-    scales: ClassVar[dict[str, Any]] = {}
-    """Settings by scale; smoke and desk are the defaults of the `Config` where nothing else is said."""
+    scales: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Settings by scale that are not the defaults; smoke and desk can always be run, night only if it stands here."""
 
     n_seeds: ClassVar[int] = 5
     """Seeds that judge a claim at desk scale; exact studies need one."""
@@ -161,9 +151,11 @@ class Study:
     claims: ClassVar[tuple[str, ...]]
     """Identifiers of the claims that its measurements judge."""
 
-    @classmethod
-    def run(cls, cfg: Any) -> Measured:
-        """Measure everything for the one seed ``cfg.seed``."""
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    def run(self) -> Measured:
+        """Measure everything for the one seed ``self.seed``."""
         raise NotImplementedError
 
     @classmethod
@@ -188,17 +180,16 @@ class Study:
         return inspect.cleandoc(cls.__doc__ or "").splitlines()[0]
 
     @classmethod
-    def config(cls, scale: str, *, seed: int | None = None) -> Any:
-        """Settings of a scale, with another seed if wanted; night falls back on desk."""
+    def at_scale(cls, scale: str, **settings: Any) -> Self:
+        """The study with the settings of a scale, and others if wanted; night falls back on desk."""
         if scale not in SCALES:
             raise unknown_name("scale", scale, SCALES)
-        cfg = cls.scales[scale if scale in cls.scales else "desk"]
-        return cfg if seed is None else dataclasses.replace(cfg, seed=seed)
+        return cls(**{**cls.scales.get(scale, cls.scales.get("desk", {})), **settings})
 
     @classmethod
     def seeds(cls, scale: str, *, first: int | None = None, count: int | None = None) -> tuple[int, ...]:
         """Seeds to run at a scale: one at smoke, three at night, `n_seeds` at the desk, unless `count` is given."""
-        start = cls.config(scale).seed if first is None else first
+        start = cls.at_scale(scale).seed if first is None else first
         usual = {"smoke": 1, "night": min(NIGHT_SEEDS, cls.n_seeds)}
         return tuple(range(start, start + (count or usual.get(scale, cls.n_seeds))))
 
@@ -228,9 +219,7 @@ def study(*ids: str) -> Callable[[S], S]:
         for id in ids:
             assert id in known, f"{cls.name}: {id} is not in claims.yaml"
             assert known[id].theme == cls.theme, f"{cls.name}: {id} belongs to another theme"
-        cls.scales = {
-            scale: cls.Config() for scale in ("smoke", "desk") if scale not in cls.scales
-        } | cls.scales
+        cls.scales = {"smoke": {}, "desk": {}} | cls.scales
         assert set(cls.scales) <= set(SCALES), f"{cls.name}: unknown scales {set(cls.scales) - set(SCALES)}"
         assert cls.question().endswith("?"), f"{cls.name}: the docstring must open with a question"
         if all(known[id].exact for id in ids) and "n_seeds" not in vars(cls):

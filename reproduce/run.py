@@ -85,13 +85,13 @@ def run_study(study: type[Study], *, scale: str, store: Store, seed: int | None 
     At night the tasks of a study are kept as they finish, so that a run that was killed goes on with the
     next of them.
     """
-    cfg = study.config(scale, seed=seed)
+    one = study.at_scale(scale) if seed is None else study.at_scale(scale, seed=seed)
 
     def compute(scratch: Path) -> dict[str, Any]:
         with keeping(KeptOutcomes(scratch)) if scale == "night" else nullcontext():
-            return dict(study.run(cfg))
+            return dict(one.run())
 
-    spec = RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(cfg))
+    spec = RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(one))
     return store.fetch_or_run(spec, compute)
 
 

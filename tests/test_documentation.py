@@ -324,7 +324,7 @@ def test_the_study_of_the_guide_is_judged(monkeypatch):
     exec(compile(code, name_of(page), "exec"), names)
     made = names["Mixing"]
     assert made.name == "first_layer/mixing"
-    evidence = Evidence.of({0: made.run(made.config("smoke"))})
+    evidence = Evidence.of({0: made.at_scale("smoke").run()})
     (text,) = re.findall(r"<!-- rule -->\n```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     (claim,) = (catalogue._claim(row) for row in yaml.safe_load(text))
     judgement = judge(claim.rule, evidence, exact=claim.exact)

@@ -26,7 +26,7 @@ def test_only_studies_with_night_settings_run_at_night(tmp_path):
 
 def test_profiles_of_the_bank_take_one_trained_network_a_seed():
     study = studies()["first_layer/consistency"]
-    cfg = study.config("night")
+    cfg = study.at_scale("night")
     assert study.seeds("night") == study.seeds("night", count=5) == tuple(range(len(cfg.networks)))
     assert {*cfg.networks, cfg.other_network} <= set(network_names())
     kinds = [definition(name)[0] for name in cfg.networks]

@@ -18,7 +18,7 @@ from firstlight.kernels import ConvKernel
 from firstlight.maths import cosine, sobel_magnitude
 from firstlight.pages.figures import Figure, heatmap, picture_grid
 from firstlight.training import accuracy
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.feature_ansatz.common import (
     DESK_NETWORK,
@@ -55,47 +55,44 @@ class KernelAndNetwork(Study):
     are the nulls: maps of any two feature matrices follow the brightness of the image.
     """
 
-    class Config(Settings):
-        """Sizes of the table, and of the comparison by layer on noisy digits."""
-
-        data: str = "cifar10"  # of the table and of the maps
-        further: tuple[str, ...] = ()  # more rows of the table, where the user has the files
-        n: int = 600
-        n_valid: int = 150  # choose round, ridge and depth
-        n_test: int = 400
-        machine: ConvRFM = DESK_MACHINE
-        digits: str = "mnist"
-        n_digits: int = 300
-        side: int = 36
-        sigma: float = 0.5
-        network: PlainNetwork = DESK_NETWORK
+    # Sizes of the table, and of the comparison by layer on noisy digits.
+    data: str = "cifar10"  # of the table and of the maps
+    further: tuple[str, ...] = ()  # more rows of the table, where the user has the files
+    n: int = 600
+    n_valid: int = 150  # choose round, ridge and depth
+    n_test: int = 400
+    machine: ConvRFM = DESK_MACHINE
+    digits: str = "mnist"
+    n_digits: int = 300
+    side: int = 36
+    sigma: float = 0.5
+    network: PlainNetwork = DESK_NETWORK
 
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             data="photos", digits="photos", n=24, n_valid=16, n_test=16, n_digits=24,
             machine=ConvRFM(rounds=1, agop_images=8, filters=4), network=PlainNetwork(depth=2, epochs=1),
         ),
-        "night": Config(
+        "night": dict(
             n=2000, n_valid=500, n_test=2000, n_digits=1000, machine=ConvRFM(rounds=3, agop_images=200, filters=16)
         ),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Fill the table, compare maps on its first data set, then the layers on noisy digits."""
-        stages, networks = _fitted(_drawn(cfg.data, cfg), cfg)
-        table = {cfg.data: _row(stages, networks[1], cfg)}
-        for name in cfg.further:
+        stages, networks = _fitted(_drawn(self.data, self), self)
+        table = {self.data: _row(stages, networks[1], self)}
+        for name in self.further:
             try:
-                further, (_, trained) = _fitted(_drawn(name, cfg), cfg)
+                further, (_, trained) = _fitted(_drawn(name, self), self)
             except DataUnavailable:  # its claim is then not run; the other claims need not wait for it
                 continue
-            table[name] = _row(further, trained, cfg)
+            table[name] = _row(further, trained, self)
         rows = list(table.values())
         known = {name: row for name, row in table.items() if name in REPORTED}
         return {
             **_maps(stages[0], networks),
-            **_by_layer(cfg),
+            **_by_layer(self),
             **{key: by(table, [row[key] for row in rows]) for key in rows[0]},
             "largest deviation from the paper": by(
                 known,
@@ -119,18 +116,18 @@ class KernelAndNetwork(Study):
         )
 
 
-def _drawn(name: str, cfg: KernelAndNetwork.Config) -> Splits:
+def _drawn(name: str, cfg: KernelAndNetwork) -> Splits:
     train, valid = two_parts(load(name, split="train", seed=0), cfg.n, cfg.n_valid, seed=cfg.seed)
     return Splits(train=train, valid=valid, test=load(name, split="test", n=cfg.n_test, seed=cfg.seed))
 
 
-def _fitted(splits: Splits, cfg: KernelAndNetwork.Config) -> tuple[list[Stage], tuple[nn.Module, nn.Module]]:
+def _fitted(splits: Splits, cfg: KernelAndNetwork) -> tuple[list[Stage], tuple[nn.Module, nn.Module]]:
     """Kernels on pixels and on features, and the network, initial and trained."""
     stages = stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
     return stages, plain_network(splits.train, cfg.network, seed=cfg.seed)
 
 
-def _row(stages: list[Stage], trained: nn.Module, cfg: KernelAndNetwork.Config) -> dict[str, float]:
+def _row(stages: list[Stage], trained: nn.Module, cfg: KernelAndNetwork) -> dict[str, float]:
     """Test accuracies in per cent of the four methods and of the null, and how well the network fits."""
     first, chosen = stages[0], min(stages, key=lambda stage: stage.best.error)
     return {
@@ -156,7 +153,7 @@ def _maps(first: Stage, networks: tuple[nn.Module, nn.Module]) -> dict[str, floa
     }
 
 
-def _by_layer(cfg: KernelAndNetwork.Config) -> Measured:
+def _by_layer(cfg: KernelAndNetwork) -> Measured:
     """Correlations of maps on noisy digits; each side's second layer sees its own features."""
     drawn = digits_in_noise(
         grey(load(cfg.digits, split="train", seed=0)), cfg.n_digits + 200, sigma=cfg.sigma, seed=cfg.seed,
@@ -200,24 +197,21 @@ class LearnedEdges(Study):
     Eigenvectors come from CIFAR-10 with a three-layer CNTK (3 x 3). Shuffled labels are the null.
     """
 
-    class Config(Settings):
-        """Images and rounds."""
-
-        colour: str = "cifar10"
-        n: int = 600
-        n_valid: int = 100  # they choose the ridge
-        rounds: int = 2  # updates of M
-        agop_images: int = 50
+    # Images and rounds.
+    colour: str = "cifar10"
+    n: int = 600
+    n_valid: int = 100  # they choose the ridge
+    rounds: int = 2  # updates of M
+    agop_images: int = 50
 
     scales = {
-        "smoke": Config(colour="photos", n=24, n_valid=16, rounds=1, agop_images=200),
-        "night": Config(n=2000, n_valid=500, rounds=5, agop_images=200),
+        "smoke": dict(colour="photos", n=24, n_valid=16, rounds=1, agop_images=200),
+        "night": dict(n=2000, n_valid=500, rounds=5, agop_images=200),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Learn the metric with true and with shuffled labels."""
-        colour, shuffled = _metrics(_loaded(cfg.colour, cfg), ConvKernel(depth=3), cfg)
+        colour, shuffled = _metrics(_loaded(self.colour, self), ConvKernel(depth=3), self)
         return {
             "eigenvectors below 0.2": float((_mean_response(colour) < 0.2).sum()),
             "eigenvectors below 0.2 with shuffled labels": float((_mean_response(shuffled) < 0.2).sum()),
@@ -249,28 +243,25 @@ class EdgeTransfer(Study):
     As appendix B has it: five rounds, maps of the whole M. Grey photographs of CIFAR-10 stand for SVHN.
     """
 
-    class Config(Settings):
-        """Images and rounds; `photos` are those on which maps are compared with edges."""
-
-        grey: str = "cifar10"
-        n: int = 400
-        n_valid: int = 100  # they choose the ridge
-        rounds: int = 5
-        agop_images: int = 50
-        depth: int = 2
-        photos: int = 64
+    # Images and rounds; `photos` are those on which maps are compared with edges.
+    grey: str = "cifar10"
+    n: int = 400
+    n_valid: int = 100  # they choose the ridge
+    rounds: int = 5
+    agop_images: int = 50
+    depth: int = 2
+    photos: int = 64
 
     n_seeds = 3  # the metrics of two seeds differ by less than those of true and shuffled labels
     scales = {
-        "smoke": Config(grey="photos", n=24, n_valid=16, rounds=1, agop_images=200, photos=8),
-        "night": Config(n=2000, n_valid=500, agop_images=200, photos=500),
+        "smoke": dict(grey="photos", n=24, n_valid=16, rounds=1, agop_images=200, photos=8),
+        "night": dict(n=2000, n_valid=500, agop_images=200, photos=500),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Learn with true and with shuffled labels, then compare maps with edges."""
-        learned = _metrics(grey(_loaded(cfg.grey, cfg)), ConvKernel(depth=cfg.depth), cfg)
-        photos = grey(load("photos", split="test", n=cfg.photos, seed=cfg.seed)).x
+        learned = _metrics(grey(_loaded(self.grey, self)), ConvKernel(depth=self.depth), self)
+        photos = grey(load("photos", split="test", n=self.photos, seed=self.seed)).x
         edges = sobel_magnitude(photos)[:, 0, 1:-1, 1:-1].flatten(1).double()  # where 3 x 3 patches lie
         plain = torch.eye(len(learned[0]), dtype=torch.float64)
         names = ("true labels", "shuffled labels", "the identity")
@@ -283,13 +274,11 @@ class EdgeTransfer(Study):
         }
 
 
-def _loaded(name: str, cfg: LearnedEdges.Config | EdgeTransfer.Config) -> ImageData:
+def _loaded(name: str, cfg: LearnedEdges | EdgeTransfer) -> ImageData:
     return load(name, split="train", n=max(2000, cfg.n + cfg.n_valid), seed=0)
 
 
-def _metrics(
-    data: ImageData, kernel: ConvKernel, cfg: LearnedEdges.Config | EdgeTransfer.Config
-) -> tuple[Tensor, Tensor]:
+def _metrics(data: ImageData, kernel: ConvKernel, cfg: LearnedEdges | EdgeTransfer) -> tuple[Tensor, Tensor]:
     """The last M with true and with shuffled labels, from the same images."""
     metrics = []
     for labelled in (data, shuffled_labels(data, seed=cfg.seed)):
@@ -350,19 +339,17 @@ class LocalSignals(Study):
     sigma >= 1. The null is the learned metric with random eigenvectors.
     """
 
-    class Config(Settings):
-        """Both tasks with their noise levels."""
-
-        sigmas: tuple[float, ...] = (1.0, 2.0, 4.0)  # noise of the bars
-        n_bars: int = 300
-        digits: str = "mnist"  # where digits come from
-        digit_sigmas: tuple[float, ...] = (1.0,)
-        n_digits: int = 300
-        side: int = 36  # of the digits' frame
-        n_valid: int = 150
-        n_test: int = 600
-        machine: ConvRFM = LOCAL_MACHINE
-        network: PlainNetwork = DESK_NETWORK
+    # Both tasks with their noise levels.
+    sigmas: tuple[float, ...] = (1.0, 2.0, 4.0)  # noise of the bars
+    n_bars: int = 300
+    digits: str = "mnist"  # where digits come from
+    digit_sigmas: tuple[float, ...] = (1.0,)
+    n_digits: int = 300
+    side: int = 36  # of the digits' frame
+    n_valid: int = 150
+    n_test: int = 600
+    machine: ConvRFM = LOCAL_MACHINE
+    network: PlainNetwork = DESK_NETWORK
 
     drawn = {
         "CNTK on bars": "null",
@@ -372,31 +359,30 @@ class LocalSignals(Study):
     }
     axes, log_axes = ("noise level", "test accuracy"), "x"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             sigmas=(1.0, 2.0), n_bars=24, digits="photos", n_digits=24, n_valid=16, n_test=16,
             machine=ConvRFM(rounds=1, filters=4, agop_images=8), network=PlainNetwork(depth=2, epochs=1),
         ),
-        "night": Config(
+        "night": dict(
             sigmas=(0.5, 1.0, 2.0, 4.0), n_bars=500, n_digits=1000, digit_sigmas=(0.5, 1.0, 2.0), n_valid=500,
             n_test=2000, machine=ConvRFM(rounds=3, filters=16, agop_images=100),
         ),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Measure all noise levels side by side."""
-        wanted = [("digits", s) for s in cfg.digit_sigmas] + [("bars", s) for s in cfg.sigmas]
-        tasks = map_tasks(partial(_task, cfg), wanted, label="Noise levels")
+        wanted = [("digits", s) for s in self.digit_sigmas] + [("bars", s) for s in self.sigmas]
+        tasks = map_tasks(partial(_task, self), wanted, label="Noise levels")
         measured = {
             "share of tasks in order": sum(task.is_ordered for task in tasks) / len(tasks),
             "share of tasks in order on test images": sum(t.cntk <= t.convrfm <= t.deep for t in tasks)
             / len(tasks),
         }
-        digits = tasks[: len(cfg.digit_sigmas)]
+        digits = tasks[: len(self.digit_sigmas)]
         return {
             **measured,
-            **_by_noise("digits", cfg.digit_sigmas, digits),
-            **_by_noise("bars", cfg.sigmas, tasks[len(digits) :]),
+            **_by_noise("digits", self.digit_sigmas, digits),
+            **_by_noise("bars", self.sigmas, tasks[len(digits) :]),
         }
 
 
@@ -420,7 +406,7 @@ def _by_noise(kind: str, sigmas: Sequence[float], tasks: Sequence[Task]) -> Meas
     }
 
 
-def _splits(cfg: LocalSignals.Config, kind: str, sigma: float) -> Splits:
+def _splits(cfg: LocalSignals, kind: str, sigma: float) -> Splits:
     if kind == "bars":
         sizes = {"train": cfg.n_bars, "valid": cfg.n_valid, "test": cfg.n_test}
         drawn = {s: bars_in_noise(n, sigma=sigma, seed=cfg.seed, split=s) for s, n in sizes.items()}
@@ -432,7 +418,7 @@ def _splits(cfg: LocalSignals.Config, kind: str, sigma: float) -> Splits:
     return Splits(train=both.take(index[: cfg.n_digits]), valid=both.take(index[cfg.n_digits :]), test=test)
 
 
-def _task(cfg: LocalSignals.Config, what: tuple[str, float]) -> Task:
+def _task(cfg: LocalSignals, what: tuple[str, float]) -> Task:
     splits = _splits(cfg, *what)
     stages = stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
     first, errors = stages[0], [stage.best.error for stage in stages]

@@ -18,7 +18,7 @@ from firstlight.questions.copy_or_memorise.task import (
     initial_findings,
     run_identity_tasks,
 )
-from reproduce.catalogue import Settings, Study, drawing
+from reproduce.catalogue import Study, drawing
 from reproduce.evidence import Evidence, Measured, Point, Series, by
 
 SMOKE = IdentityTask(dataset="photos", image_size=8, width=4, kernel=3, steps=4, n_images=40)
@@ -104,17 +104,11 @@ def read_all(
     return {name: by(points, [read(network) for network in networks]) for name, read in readings.items()}
 
 
-class Grid(Settings):
-    """Settings of a sweep: one task, and the values that one of its fields takes."""
-
-    base: IdentityTask
-    values: tuple[Any, ...]
-
-
 class IdentitySweep(Study):
     """Trains the identity task at each value of one of its fields; run and figure are inherited."""
 
-    Config = Grid
+    base: IdentityTask
+    values: tuple[Any, ...]
 
     field: ClassVar[str]
     """Field of the task that the values are for."""
@@ -127,22 +121,15 @@ class IdentitySweep(Study):
 
     unit = "cosine or Pearson"
 
-    @classmethod
-    def outcomes(cls, cfg: Grid, values: Sequence[Any]) -> list[Network]:
-        """Train at every value, or fetch from the store."""
-        return trained([dataclasses.replace(cfg.base, seed=cfg.seed, **{cls.field: v}) for v in values])
-
-    @classmethod
-    def further(cls, cfg: Any, networks: list[Network]) -> Measured:
+    def further(self, networks: list[Network]) -> Measured:
         """Whatever else is measured on the same networks."""
         return {}
 
-    @classmethod
-    def run(cls, cfg: Grid) -> Measured:
-        """Train, and read every number at every value."""
-        networks = cls.outcomes(cfg, cfg.values)
-        points = [value if isinstance(value, int | float | str) else str(value) for value in cfg.values]
-        return {**read_all(cls.readings, points, networks), **cls.further(cfg, networks)}
+    def run(self) -> Measured:
+        """Train, or fetch from the store, and read every number at every value."""
+        tasks = [dataclasses.replace(self.base, seed=self.seed, **{self.field: v}) for v in self.values]
+        networks = trained(tasks)
+        return {**read_all(self.readings, self.values, networks), **self.further(networks)}
 
     @classmethod
     def figure(cls, evidence: Evidence) -> Figure:

@@ -13,7 +13,7 @@ from firstlight.maths import spearman
 from firstlight.measures.copy_or_memorise import layer_images
 from firstlight.measures.copy_or_memorise.layer_images import resized, weight_changes
 from firstlight.questions.copy_or_memorise.task import IdentityTask
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.identity.common import (
     DESK,
@@ -36,32 +36,29 @@ GAP = "gain of the constant from training both layers"
 class BottomOnly(Study):
     """Does training only the bottom of two layers leave noise where training both leans to the constant?"""
 
-    class Config(Settings):
-        """Two layers of several widths, trained both ways from the same weights."""
+    # Two layers of several widths, trained both ways from the same weights.
+    base: IdentityTask = TWO_LAYERS
+    widths: tuple[int, ...] = (2048, 16_384)
+    bottom_lr: float = 1.0  # the bottom alone learns slowly
+    bottom_steps: int = 500
 
-        base: IdentityTask = TWO_LAYERS
-        widths: tuple[int, ...] = (2048, 16_384)
-        bottom_lr: float = 1.0  # the bottom alone learns slowly
-        bottom_steps: int = 500
-
-    scales = {"smoke": Config(base=replace(SMOKE_FCN, depth=2), widths=(16, 32), bottom_steps=4)}
+    scales = {"smoke": dict(base=replace(SMOKE_FCN, depth=2), widths=(16, 32), bottom_steps=4)}
     unit = "cosine at rho = 0, or loss"
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train both ways at every width."""
-        both = [replace(cfg.base, seed=cfg.seed, width=width) for width in cfg.widths]
-        changes: dict[str, Any] = {"frozen": ("fc2",), "lr": cfg.bottom_lr, "steps": cfg.bottom_steps}
+        both = [replace(self.base, seed=self.seed, width=width) for width in self.widths]
+        changes: dict[str, Any] = {"frozen": ("fc2",), "lr": self.bottom_lr, "steps": self.bottom_steps}
         networks = trained([*both, *(replace(task, **changes) for task in both)], label="Bottom only")
         n = len(both)
         after = [constant_at_zero(network.after) for network in networks]
         losses = [network.after.loss for network in networks]
-        labels = [f"{ways} {w}" for ways in ("both layers", "bottom only") for w in cfg.widths]
+        labels = [f"{ways} {w}" for ways in ("both layers", "bottom only") for w in self.widths]
         return {
-            "constant with both layers trained": by(cfg.widths, after[:n]),
-            "constant with the bottom trained": by(cfg.widths, after[n:]),
-            GAP: by(cfg.widths, [a - b for a, b in zip(after[:n], after[n:], strict=True)]),
-            "initial constant": by(cfg.widths, [constant_at_zero(net.before) for net in networks[:n]]),
+            "constant with both layers trained": by(self.widths, after[:n]),
+            "constant with the bottom trained": by(self.widths, after[n:]),
+            GAP: by(self.widths, [a - b for a, b in zip(after[:n], after[n:], strict=True)]),
+            "initial constant": by(self.widths, [constant_at_zero(net.before) for net in networks[:n]]),
             "loss": by(labels, losses),
         }
 
@@ -70,20 +67,17 @@ class BottomOnly(Study):
 class ProbeEquivalence(Study):
     """Does voting by inner products equal comparing with class sums?"""
 
-    class Config(Settings):
-        """Images that vote, on their pixels."""
+    # Images that vote, on their pixels.
+    dataset: str = "mnist"
+    n_images: int = 5000
 
-        dataset: str = "mnist"
-        n_images: int = 5000
-
-    scales = {"smoke": Config(dataset="photos", n_images=60)}
+    scales = {"smoke": dict(dataset="photos", n_images=60)}
     unit = "largest difference of votes"
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Vote both ways."""
-        data = load(cfg.dataset, split="train", seed=cfg.seed)
-        data = data.sample(min(cfg.n_images, len(data)), seed=cfg.seed)
+        data = load(self.dataset, split="train", seed=self.seed)
+        data = data.sample(min(self.n_images, len(data)), seed=self.seed)
         x = data.x.flatten(1).double()
         test = x[:200]
         slow = (test @ x.mT) @ F.one_hot(data.y, data.n_classes).double()
@@ -115,37 +109,34 @@ def _likeness(model: nn.Module, images: Tensor) -> Tensor:
 class Probes(Study):
     """How much of the input survives each layer of an untrained and of a trained network?"""
 
-    class Config(Settings):
-        """A random deep network, and one of moderate depth before and after training."""
-
-        base: IdentityTask
-        trained: IdentityTask = XAVIER
-        depth: int = 10
-        random_depth: int = 20
-        n_train: int = 2000
-        n_test: int = 500
-        n_shown: int = 5  # unseen images whose singular images are taken
+    # A random deep network, and one of moderate depth before and after training.
+    base: IdentityTask
+    trained: IdentityTask = XAVIER
+    depth: int = 10
+    random_depth: int = 20
+    n_train: int = 2000
+    n_test: int = 500
+    n_shown: int = 5  # unseen images whose singular images are taken
 
     drawn = {f"error in the {TRAINED}": "trained", f"error in the {RANDOM}": "initial", "chance": "null"}
     axes = ("layer (0 is the input)", "error of the averaging classifier")
     scales = {
-        "smoke": Config(base=SMOKE, trained=SMOKE, depth=3, random_depth=10, n_train=40, n_test=20),
-        "desk": Config(base=DESK_28),
+        "smoke": dict(base=SMOKE, trained=SMOKE, depth=3, random_depth=10, n_train=40, n_test=20),
+        "desk": dict(base=DESK_28),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Probe all three networks."""
-        side, name = cfg.base.image_size, cfg.base.dataset
+        side, name = self.base.image_size, self.base.dataset
         data = [
-            _labelled(name, split, n, side, cfg.seed)
-            for split, n in (("train", cfg.n_train), ("test", cfg.n_test))
+            _labelled(name, split, n, side, self.seed)
+            for split, n in (("train", self.n_train), ("test", self.n_test))
         ]
-        random = replace(cfg.base, seed=cfg.seed, depth=cfg.random_depth)
-        (network,) = trained([replace(cfg.trained, seed=cfg.seed, depth=cfg.depth)], label="Probes")
+        random = replace(self.base, seed=self.seed, depth=self.random_depth)
+        (network,) = trained([replace(self.trained, seed=self.seed, depth=self.depth)], label="Probes")
         models = {RANDOM: random.build(), TRAINED: network.model, INITIAL: network.task.build()}
         probes = {key: layer_probe(model, *data) for key, model in models.items()}
-        unseen = random.images.unseen[: cfg.n_shown]
+        unseen = random.images.unseen[: self.n_shown]
         shown = {RANDOM: random.images.training[:1], TRAINED: unseen, INITIAL: unseen}
         likeness = {key: _likeness(model, shown[key]) for key, model in models.items()}
         early = likeness[RANDOM][:EARLY]
@@ -175,33 +166,30 @@ def _changes(network: Network) -> Tensor:
 class WeightChange(Study):
     """Which layers move, and do the lowest ones stay in place?"""
 
-    class Config(Settings):
-        """Convolutional networks by depth, and a fully connected one of eleven hidden layers."""
-
-        cnn: IdentityTask = DESK
-        depths: tuple[int, ...] = (5, 10, 14, 20)
-        fcn: IdentityTask = DESK_FCN
-        fcn_depth: int = 12
+    # Convolutional networks by depth, and a fully connected one of eleven hidden layers.
+    cnn: IdentityTask = DESK
+    depths: tuple[int, ...] = (5, 10, 14, 20)
+    fcn: IdentityTask = DESK_FCN
+    fcn_depth: int = 12
 
     scales = {
-        "smoke": Config(cnn=SMOKE, depths=(2, 3), fcn=SMOKE_FCN, fcn_depth=6),
-        "night": Config(cnn=NIGHT),
+        "smoke": dict(cnn=SMOKE, depths=(2, 3), fcn=SMOKE_FCN, fcn_depth=6),
+        "night": dict(cnn=NIGHT),
     }
     unit = "relative change of the weights"
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Compare weights before and after."""
-        tasks = [replace(cfg.cnn, seed=cfg.seed, depth=depth) for depth in cfg.depths]
-        fcn = replace(cfg.fcn, seed=cfg.seed, depth=cfg.fcn_depth)
+        tasks = [replace(self.cnn, seed=self.seed, depth=depth) for depth in self.depths]
+        fcn = replace(self.fcn, seed=self.seed, depth=self.fcn_depth)
         networks = trained([*tasks, fcn], label="Weight change")
         *cnns, connected = (_changes(network) for network in networks)
         return {
-            "lead of the top layer": by(cfg.depths, [float(c[-1] - c[:-1].max()) for c in cnns]),
-            "top layer over mean layer": by(cfg.depths, [float(c[-1] / c.mean()) for c in cnns]),
-            "smallest change in the CNN": by(cfg.depths, [float(c.min()) for c in cnns]),
+            "lead of the top layer": by(self.depths, [float(c[-1] - c[:-1].max()) for c in cnns]),
+            "top layer over mean layer": by(self.depths, [float(c[-1] / c.mean()) for c in cnns]),
+            "smallest change in the CNN": by(self.depths, [float(c.min()) for c in cnns]),
             LOW: float(connected[:5].max()),
             "change of the mean layer of the FCN": float(connected.mean()),
             "change of the top layer of the FCN": float(connected[-1]),
-            "loss": by([*(f"CNN {d}" for d in cfg.depths), "FCN"], [net.after.loss for net in networks]),
+            "loss": by([*(f"CNN {d}" for d in self.depths), "FCN"], [net.after.loss for net in networks]),
         }

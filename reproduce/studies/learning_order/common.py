@@ -28,7 +28,7 @@ from firstlight.measures.learning_order.constancy import varies
 from firstlight.models import ModelSpec
 from firstlight.theory.deep_linear import columns_at, principal_moments
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
-from reproduce.catalogue import Settings
+from reproduce.catalogue import Study
 from reproduce.studies.learning_order.compact_representation import (
     CompactRecorder,
     activation_free_representation,
@@ -207,8 +207,8 @@ SMOKE: dict[str, Any] = {"data": "photos:coffee/flower"}
 SMOKE_CNN: dict[str, Any] = {**SMOKE, "options": (("width", 0.1),)}
 
 
-class CnnConfig(Settings):
-    """Data and convolutional networks."""
+class CnnStudy(Study):
+    """Settings of studies of convolutional networks."""
 
     data: str = "cats_dogs"
     halve: bool = True

@@ -15,11 +15,11 @@ from firstlight.theory import deep_linear as dl
 from firstlight.theory.deep_linear import principal_moments
 from firstlight.theory.two_layer_relu import exact_step
 from firstlight.training import Recipe, train_ensemble
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured
 from reproduce.studies.learning_order.common import (
     SMOKE_CNN,
-    CnnConfig,
+    CnnStudy,
     CompactWatch,
     bands,
     centred,
@@ -42,26 +42,24 @@ SPREAD, DISTANCE = "order of the spread left", "order of the distance left"
 class ComponentSpread(Study):
     """Do linear networks agree first along the leading principal components, unless the data are whitened?"""
 
-    class Config(Settings):
-        """Data and networks. One layer is trained by SGD on cross-entropy, two by descent on the squared loss."""
-
-        one_layer_data: str = "mnist"
-        data: str = "cifar10"
-        pair: str = "cats_dogs"
-        n: int = 5000  # more than the 3072 pixels
-        halve: bool = False
-        nets: int = 3  # their spread is what is measured
-        epochs: int = 20
-        lr: float = 0.01
-        width: int = 256
-        steps: int = 300
-        rate: float = 1.0  # of the stability limit 1 / (L d_1), natural images
-        whitened_rate: float = 0.03  # of the same limit, or all is over in a step
+    # Data and networks. One layer is trained by SGD on cross-entropy, two by descent on the squared loss.
+    one_layer_data: str = "mnist"
+    data: str = "cifar10"
+    pair: str = "cats_dogs"
+    n: int = 5000  # more than the 3072 pixels
+    halve: bool = False
+    nets: int = 3  # their spread is what is measured
+    epochs: int = 20
+    lr: float = 0.01
+    width: int = 256
+    steps: int = 300
+    rate: float = 1.0  # of the stability limit 1 / (L d_1), natural images
+    whitened_rate: float = 0.03  # of the same limit, or all is over in a step
 
     drawn = {"natural": "trained", "whitened": "null"}
     axes, log_axes = ("principal component", "spread left"), "xy"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             one_layer_data="photos",
             data="photos",
             pair="photos:coffee/flower",
@@ -74,12 +72,11 @@ class ComponentSpread(Study):
         )
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Three data sets, natural and whitened."""
-        natural, white, accuracy = _one_layer(cfg)
-        two, two_white, excess = _two_layers(cfg, cfg.data)
-        both, both_white, _ = _two_layers(cfg, cfg.pair)
+        natural, white, accuracy = _one_layer(self)
+        two, two_white, excess = _two_layers(self, self.data)
+        both, both_white, _ = _two_layers(self, self.pair)
         assert two.distance is not None
         ratios = [a / b for a, b in (bands(part.share_left()[-1]) for part in (both, both_white))]
         return {
@@ -97,7 +94,7 @@ class ComponentSpread(Study):
         }
 
 
-def _one_layer(cfg: ComponentSpread.Config) -> tuple[Tensor, Tensor, float]:
+def _one_layer(cfg: ComponentSpread) -> tuple[Tensor, Tensor, float]:
     """Share of the spread left by SGD, on natural and whitened images, and the accuracy on natural ones."""
     train = normalised(cfg.one_layer_data, cfg.n, seed=cfg.seed, halve=True)
     pca = image_pca(train.x)
@@ -117,9 +114,7 @@ def _one_layer(cfg: ComponentSpread.Config) -> tuple[Tensor, Tensor, float]:
     return shares[0], shares[1], accuracies[0]
 
 
-def _two_layers(
-    cfg: ComponentSpread.Config, name: str
-) -> tuple[ComponentConvergence, ComponentConvergence, float]:
+def _two_layers(cfg: ComponentSpread, name: str) -> tuple[ComponentConvergence, ComponentConvergence, float]:
     """Convergence on natural and on whitened images, and the excess loss left on natural ones."""
     train = normalised(name, cfg.n, seed=cfg.seed, halve=cfg.halve)
     moments = _moments(train)
@@ -141,7 +136,7 @@ def _whitened(moments: dl.PrincipalMoments, *, eps: float = 1e-8) -> dl.Principa
 
 
 def _descent(
-    moments: dl.PrincipalMoments, cfg: ComponentSpread.Config, *, rate: float
+    moments: dl.PrincipalMoments, cfg: ComponentSpread, *, rate: float
 ) -> tuple[ComponentConvergence, float]:
     """Full-batch descent on the squared loss from Glorot weights, in principal coordinates."""
     k, q = moments.cross.shape
@@ -178,36 +173,33 @@ RELU = "spread left early in ReLU networks along components"
 
 
 @study("pcbias.fig4b", "pcbias.fig4d")
-class ConvSpread(Study):
+class ConvSpread(CnnStudy):
     """Do convolutional networks, linear and ReLU, also agree first along leading components?"""
 
-    class Config(CnnConfig):
-        """Data and networks."""
-
-        n: int = 2500
-        linear_model: str = "small_linear"
-        nets: int = 2  # their spread is what is measured
-        linear_epochs: int = 20
-        epochs: int = 12
-        lr: float = 0.2
-        relu_lr: float = 0.1
+    # Data and networks.
+    n: int = 2500
+    linear_model: str = "small_linear"
+    nets: int = 2  # their spread is what is measured
+    linear_epochs: int = 20
+    epochs: int = 12
+    lr: float = 0.2
+    relu_lr: float = 0.1
 
     drawn = {"linear, end": "trained", "linear, whitened": "null", "ReLU, early": "other"}
     axes, log_axes = ("principal component", "spread / initial spread"), "xy"
     scales = {
-        "smoke": Config(**SMOKE_CNN, n=64, linear_epochs=2, epochs=2),
-        "night": Config(halve=False, n=10_000, nets=4, linear_epochs=60, epochs=20),
+        "smoke": dict(**SMOKE_CNN, n=64, linear_epochs=2, epochs=2),
+        "night": dict(halve=False, n=10_000, nets=4, linear_epochs=60, epochs=20),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Squared loss for the linear networks, whose optimum is known; cross-entropy for the others."""
-        train = normalised(cfg.data, cfg.n, seed=cfg.seed, halve=cfg.halve)
+        train = normalised(self.data, self.n, seed=self.seed, halve=self.halve)
         white = ZCAWhitening.fit(train).transform(train)
-        linear, linear_accuracy = _convergence(train, cfg, is_linear=True)
-        linear_white, _ = _convergence(white, cfg, is_linear=True)
-        relu, relu_accuracy = _convergence(train, cfg, is_linear=False)
-        relu_white, _ = _convergence(white, cfg, is_linear=False)
+        linear, linear_accuracy = _convergence(train, self, is_linear=True)
+        linear_white, _ = _convergence(white, self, is_linear=True)
+        relu, relu_accuracy = _convergence(train, self, is_linear=False)
+        relu_white, _ = _convergence(white, self, is_linear=False)
         assert linear.distance is not None
         leading, trailing = bands(relu.share_left()[1])
         leading_white, trailing_white = bands(relu_white.share_left()[1])
@@ -227,9 +219,7 @@ class ConvSpread(Study):
         }
 
 
-def _convergence(
-    train: ImageData, cfg: ConvSpread.Config, *, is_linear: bool
-) -> tuple[ComponentConvergence, float]:
+def _convergence(train: ImageData, cfg: ConvSpread, *, is_linear: bool) -> tuple[ComponentConvergence, float]:
     """Convergence at half (linear) or a quarter (ReLU) of training and at its end, and training accuracy."""
     (x,) = centred(train)
     moments = principal_moments(x, one_hot(train))
@@ -262,30 +252,27 @@ def _convergence(
 class ReluSpread(Study):
     """Does a two-layer ReLU network with a trained first layer show the order of linear networks?"""
 
-    class Config(Settings):
-        """Data and networks."""
-
-        data: str = "mnist:4/9"
-        n: int = 2000
-        halve: bool = True
-        units: int = 200
-        nets: int = 4  # their spread is what is measured
-        steps: int = 100
-        rate: float = 0.5  # of the stability limit of the linear map
+    # Data and networks.
+    data: str = "mnist:4/9"
+    n: int = 2000
+    halve: bool = True
+    units: int = 200
+    nets: int = 4  # their spread is what is measured
+    steps: int = 100
+    rate: float = 0.5  # of the stability limit of the linear map
 
     drawn = {"natural": "trained", "whitened": "null"}
     axes = ("principal component", "spread left")
     scales = {
-        "smoke": Config(data="photos:coffee/flower", n=100, units=10, nets=2, steps=3),
-        "night": Config(halve=False, n=5000, nets=6),
+        "smoke": dict(data="photos:coffee/flower", n=100, units=10, nets=2, steps=3),
+        "night": dict(halve=False, n=5000, nets=6),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Full-batch descent from paired weights."""
-        train = normalised(cfg.data, cfg.n, seed=cfg.seed, halve=cfg.halve)
-        natural, accuracy = _share_left(train, cfg)
-        white, _ = _share_left(ZCAWhitening.fit(train).transform(train), cfg)
+        train = normalised(self.data, self.n, seed=self.seed, halve=self.halve)
+        natural, accuracy = _share_left(train, self)
+        white, _ = _share_left(ZCAWhitening.fit(train).transform(train), self)
         leading, trailing = bands(natural)
         return {
             "order of the spread left": order_by_index(natural),
@@ -298,7 +285,7 @@ class ReluSpread(Study):
         }
 
 
-def _share_left(train: ImageData, cfg: ReluSpread.Config) -> tuple[Tensor, float]:
+def _share_left(train: ImageData, cfg: ReluSpread) -> tuple[Tensor, float]:
     """Spread of the linear part after training over that before, by component; and training accuracy."""
     (x,) = centred(train)
     y = 2.0 * train.y.double() - 1

@@ -15,7 +15,7 @@ from firstlight.data import ImageData, load
 from firstlight.kernels import solve_ridge
 from firstlight.measures.feature_ansatz import ansatz_exponent, patch_gradients, stationarity
 from firstlight.theory.ridge_risk import hermite_modes, hermite_values, ridge_risk
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 
 N_MODES = 400
@@ -186,27 +186,24 @@ def _kernel(a: Tensor, b: Tensor, width: float) -> Tensor:
 class PredictedCurve(Study):
     """Does the covariance of the images predict the error of kernel ridge regression at every size?"""
 
-    class Config(Settings):
-        """Images and sizes."""
+    # Images and sizes.
+    images: int = 2000
+    sizes: tuple[int, ...] = (32, 128, 512)
+    modes: int = 400
+    ridge: float = 1e-2
+    pooling: int = 4  # side of the squares that are averaged: 8 x 8 grey images
 
-        images: int = 2000
-        sizes: tuple[int, ...] = (32, 128, 512)
-        modes: int = 400
-        ridge: float = 1e-2
-        pooling: int = 4  # side of the squares that are averaged: 8 x 8 grey images
+    scales = {"smoke": dict(images=128, sizes=(16, 32), modes=60)}
 
-    scales = {"smoke": Config(images=128, sizes=(16, 32), modes=60)}
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Predict and measure on grey, pooled crops of photographs."""
-        data = load("photos", n=cfg.images, seed=cfg.seed)
-        grey = data.map(lambda x: torch.nn.functional.avg_pool2d(x.mean(1, keepdim=True), cfg.pooling))
-        curve = learning_curve(grey, sizes=cfg.sizes, modes=cfg.modes, ridge=cfg.ridge, seed=cfg.seed)
+        data = load("photos", n=self.images, seed=self.seed)
+        grey = data.map(lambda x: torch.nn.functional.avg_pool2d(x.mean(1, keepdim=True), self.pooling))
+        curve = learning_curve(grey, sizes=self.sizes, modes=self.modes, ridge=self.ridge, seed=self.seed)
         measured = curve.measured.mean(1)
         return {
-            "predicted error": by(cfg.sizes, curve.predicted),
-            "measured error": by(cfg.sizes, measured),
+            "predicted error": by(self.sizes, curve.predicted),
+            "measured error": by(self.sizes, measured),
             "largest relative error": float(curve.error.max()),
             "relative error of the constant": float(((curve.constant - measured).abs() / measured).max()),
         }
@@ -219,31 +216,28 @@ DECAY = 0.02
 class ExactRelations(Study):
     """Do the exponent of deep linear networks and the relation at convergence hold to numerical precision?"""
 
-    class Config(Settings):
-        """Sizes and lengths of the trainings."""
+    # Sizes and lengths of the trainings.
+    depth: int = 3
+    side: int = 4
+    steps: int = 800  # of gradient descent on the linear network
+    lr: float = 0.02
+    iterations: int = 500  # of L-BFGS on the network with weight decay
 
-        depth: int = 3
-        side: int = 4
-        steps: int = 800  # of gradient descent on the linear network
-        lr: float = 0.02
-        iterations: int = 500  # of L-BFGS on the network with weight decay
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train both networks for real, in float64."""
-        linear, inputs = _deep_linear(cfg)
-        rows = ansatz_exponent(patch_gradients(linear, inputs, show=False), seed=cfg.seed)
-        early, late = (_residuals(cfg, iterations) for iterations in (3, cfg.iterations))
+        linear, inputs = _deep_linear(self)
+        rows = ansatz_exponent(patch_gradients(linear, inputs, show=False), seed=self.seed)
+        early, late = (_residuals(self, iterations) for iterations in (3, self.iterations))
         return {
-            "error of the first exponent": abs(rows[0].exponent - 1 / cfg.depth),
-            "error of the second exponent": abs(rows[1].exponent - 1 / (cfg.depth - 1)),
-            "error of the exponent 1": abs(1 - 1 / cfg.depth),
+            "error of the first exponent": abs(rows[0].exponent - 1 / self.depth),
+            "error of the second exponent": abs(rows[1].exponent - 1 / (self.depth - 1)),
+            "error of the exponent 1": abs(1 - 1 / self.depth),
             "residual at convergence": late,
             "residual before": early,
         }
 
 
-def _deep_linear(cfg: ExactRelations.Config) -> tuple[nn.Module, Tensor]:
+def _deep_linear(cfg: ExactRelations) -> tuple[nn.Module, Tensor]:
     """A linear network from small balanced weights, trained on white inputs and a target of distinct scales."""
     generator = generator_from("deep linear", cfg.seed)
 
@@ -272,7 +266,7 @@ def _deep_linear(cfg: ExactRelations.Config) -> tuple[nn.Module, Tensor]:
     return model, x
 
 
-def _residuals(cfg: ExactRelations.Config, iterations: int) -> float:
+def _residuals(cfg: ExactRelations, iterations: int) -> float:
     """Largest residual of a small network after some iterations on the loss with weight decay."""
     generator = generator_from("stationary", cfg.seed)
     x = torch.randn(30, 1, 3, 3, generator=generator, dtype=torch.float64)
