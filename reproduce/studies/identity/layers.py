@@ -157,7 +157,8 @@ class Probes(Study):
 LOW = "change of the lowest five layers of the FCN"
 
 
-def _changes(network: Network) -> Tensor:
+def changes(network: Network) -> Tensor:
+    """Change of the weights of every layer, relative to their initial size."""
     initial = dict(network.task.build().state_dict())
     return torch.tensor(list(weight_changes(initial, network.after.weights).values()), dtype=torch.float64)
 
@@ -183,7 +184,7 @@ class WeightChange(Study):
         tasks = [replace(self.cnn, seed=self.seed, depth=depth) for depth in self.depths]
         fcn = replace(self.fcn, seed=self.seed, depth=self.fcn_depth)
         networks = trained([*tasks, fcn], label="Weight change")
-        *cnns, connected = (_changes(network) for network in networks)
+        *cnns, connected = (changes(network) for network in networks)
         return {
             "lead of the top layer": by(self.depths, [float(c[-1] - c[:-1].max()) for c in cnns]),
             "top layer over mean layer": by(self.depths, [float(c[-1] / c.mean()) for c in cnns]),
