@@ -1,11 +1,12 @@
 """What the papers state, and the studies that measure it: claims.yaml and the classes in studies/."""
 
+import dataclasses
 import importlib
 import inspect
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,7 @@ from firstlight._internal.registry import Registry
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
-from reproduce.evidence import Estimate, Evidence, Measured
+from reproduce.evidence import Evidence, Measured
 from reproduce.judge import Rule
 
 THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "newer_papers")
@@ -127,12 +128,6 @@ class Study:
     n_seeds: ClassVar[int] = 5
     """Seeds that judge a claim at desk scale; exact studies need one."""
 
-    stated: ClassVar[Mapping[str, Any]] = {}
-    """Settings that the config does not hold, by the keys of `published` in claims.yaml."""
-
-    unit: ClassVar[str] = ""
-    """What the vertical axis of the inherited figure says."""
-
     drawn: ClassVar[Mapping[str, str] | str] = {}
     """What the figure draws, each with its role: a series over its points, an array, a number as a level line. Or how
     the names of an ordered family of arrays begin. Empty: every number that the rules speak of, with its interval."""
@@ -161,18 +156,17 @@ class Study:
     @classmethod
     def figure(cls, evidence: Evidence) -> Figure:
         """Draw the evidence."""
-        if cls.drawn:
-            return drawing(cls, evidence, cls.drawn, axes=cls.axes)
-        own, nulls = cls.spoken_of(evidence)
-        return overview(evidence, own, nulls, title=cls.question(), unit=cls.unit)
+        return drawing(cls, evidence) if cls.drawn else overview(cls, evidence)
 
     @classmethod
-    def spoken_of(cls, evidence: Evidence) -> tuple[list[str], list[str]]:
-        """Measurements that the rules of its claims name, and those that only their nulls name."""
-        pairs = [rule.spoken_of(evidence) for id in cls.claims if (rule := claims()[id].rule)]
-        own = dict.fromkeys(name for names, _ in pairs for name in names)
-        nulls = dict.fromkeys(name for _, names in pairs for name in names if name not in own)
-        return list(own), list(nulls)
+    def has_own_figure(cls) -> bool:
+        """Whether it draws more than what its rules name: such a figure is recorded, for a plate or a page."""
+        return bool(cls.drawn) or cls.figure.__func__ is not Study.figure.__func__  # type: ignore[attr-defined]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What names a run and is recorded: the fields, and what else decides the numbers."""
+        return dataclasses.asdict(self)
 
     @classmethod
     def question(cls) -> str:
@@ -238,63 +232,34 @@ def study_of(claim_id: str) -> type[Study] | None:
 
 # ---------------------------------------------------------------- the inherited figure
 
-WIDEST = 1e3  # intervals of a single seed are infinite; figures leave them out
 
-
-def drawing(
-    study: type[Study], evidence: Evidence, drawn: Mapping[str, str] | str, *, axes: tuple[str, str]
-) -> Figure:
-    """Draw series, arrays and numbers by name, with the range over seeds; what was not measured is left out.
-
-    Parameters
-    ----------
-    study : type of Study
-        Has the question, and says where the points lie and which axes are logarithmic.
-    evidence : Evidence
-        Measurements over seeds.
-    drawn : mapping of str to str, or str
-        See :attr:`Study.drawn`.
-    axes : tuple of str
-        See :attr:`Study.axes`.
-    """
-    if isinstance(drawn, str):
-        names = [name for name in evidence.arrays if name.startswith(drawn)]
-        looks: list[dict[str, Any]] = [
-            {"shade": index / max(len(names) - 1, 1)} for index in range(len(names))
-        ]
+def drawing(study: type[Study], evidence: Evidence) -> Figure:
+    """Draw what a study declares, with the range over seeds; what was not measured is left out."""
+    if isinstance(study.drawn, str):
+        names = [name for name in evidence.arrays if name.startswith(study.drawn)]
+        looks: list[dict[str, Any]] = [{"shade": i / max(len(names) - 1, 1)} for i in range(len(names))]
     else:
-        names = [name for name in drawn if name in evidence.arrays or name in evidence.values]
-        looks = [{"role": drawn[name]} for name in names]
+        names = [name for name in study.drawn if name in evidence.arrays or name in evidence.values]
+        looks = [{"role": study.drawn[name]} for name in names]
     lines = [name for name in names if evidence.points(name) or name in evidence.arrays]
     tables = {name: _rows_of(evidence, name) for name in lines}
     shared = min(table.shape[1] for table in tables.values())  # ranks differ by seed
-    tables = {
-        name: tables[name][:, :shared]
-        if name in tables
-        else evidence.values[name][None][:, None].expand(-1, shared)
-        for name in names
+    levels = {
+        name: evidence.values[name][None][:, None].expand(-1, shared) for name in names if name not in lines
     }
-    (x, y), points = axes, evidence.points(lines[0])[:shared]
-    said: dict[str, Any] = {
-        "title": study.question(),
-        "alt": f"{y} against {x or 'name'}: {', '.join(names)}",
-        "y": y,
-    }
+    rows = [
+        (name, {**tables, **levels}[name][:, :shared], look) for name, look in zip(names, looks, strict=True)
+    ]
+    (x, y), points = study.axes, evidence.points(lines[0])[:shared]
+    alt = f"{y} against {x or 'name'}: {', '.join(names)}"
+    said: dict[str, Any] = {"title": study.question(), "alt": alt, "y": y}
     if not x or any(isinstance(point, str) for point in points):
-        rows = zip(names, looks, strict=True)
-        return dots(
-            [str(point) for point in points],
-            [Dots.of(name, list(tables[name].unbind(1)), **look) for name, look in rows],
-            **said,
-        )
+        series = [Dots.of(name, list(table.unbind(1)), **look) for name, table, look in rows]
+        return dots([str(point) for point in points], series, **said)
     at = evidence.arrays[study.at][0][:shared].tolist() if study.at else [float(point) for point in points]
+    log: dict[str, Any] = {f"log_{axis}": axis in study.log_axes for axis in "xy"}
     return curves(
-        [Curve(name=name, values=tables[name], **look) for name, look in zip(names, looks, strict=True)],
-        x=x,
-        at=at or None,
-        log_x="x" in study.log_axes,
-        log_y="y" in study.log_axes,
-        **said,
+        [Curve(name=n, values=table, **look) for n, table, look in rows], x=x, at=at or None, **log, **said
     )
 
 
@@ -308,49 +273,24 @@ def _rows_of(evidence: Evidence, name: str) -> Tensor:
     return torch.stack([row[:shared] for row in rows])
 
 
-def overview(
-    evidence: Evidence, names: Sequence[str], nulls: Sequence[str], *, title: str, unit: str = ""
-) -> Figure:
-    """Draw every number with its interval, one column each, those of the null apart.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Measurements over seeds.
-    names, nulls : sequence of str
-        Which of them, and which belong to the null.
-    title : str
-        Of the figure.
-    unit : str, optional
-        What the vertical axis says.
-    """
-    own, control = evidence.estimates(names), evidence.estimates(nulls)
-    series = []
-    if own:
-        rows = [*own.values(), *[None] * len(control)]
-        series.append(_dots("measured, with 95 % interval", rows, role="trained"))
-    if control:
-        rows = [*[None] * len(own), *control.values()]
-        series.append(_dots("null, with 95 % interval", rows, role="null"))
-    return dots(
-        [*own, *control],
-        series,
-        title=title,
-        alt=f"{title} Measured numbers with their intervals.",
-        y=unit or "value",
-    )
-
-
-def _dots(name: str, estimates: Sequence[Estimate | None], *, role: str) -> Dots:
-    nan = float("nan")
-    rows = [
-        (nan, nan, nan)
-        if e is None
-        else (e.mean, *((e.low, e.high) if e.high - e.low < WIDEST else (e.mean, e.mean)))
-        for e in estimates
+def overview(study: type[Study], evidence: Evidence) -> Figure:
+    """Draw every number that the rules name, with its range over seeds, those that only nulls name apart."""
+    pairs = [rule.spoken_of(evidence) for id in study.claims if (rule := claims()[id].rule)]
+    own = evidence.estimates(dict.fromkeys(name for names, _ in pairs for name in names))
+    null = evidence.estimates(dict.fromkeys(name for _, names in pairs for name in names))
+    null = {label: e for label, e in null.items() if label not in own}
+    nothing = torch.tensor([float("nan")])
+    series = [
+        Dots.of(
+            word,
+            [torch.tensor(e.seeds) if n in part else nothing for n, e in {**own, **null}.items()],
+            role=role,
+        )
+        for word, part, role in (("measured", own, "trained"), ("null", null, "null"))
+        if part
     ]
-    middle, low, high = (tuple(column) for column in zip(*rows, strict=True))
-    return Dots(name=name, middle=middle, low=low, high=high, role=role)
+    title = study.question()
+    return dots([*own, *null], series, title=title, alt=f"{title} Measured numbers over seeds.", y="value")
 
 
 # ---------------------------------------------------------------- departures
@@ -378,9 +318,7 @@ SAID_OF_THE_PAPER = ("where", "remarks", "unclear", "paper", "authors", "year", 
 """Keys of `published` that are no settings."""
 
 
-def departures(
-    claim: Claim, settings: Mapping[str, Any], *, n_seeds: int, stated: Mapping[str, Any] | None = None
-) -> dict[str, str]:
+def departures(claim: Claim, settings: Mapping[str, Any], *, n_seeds: int) -> dict[str, str]:
     """Say, for each published setting, what a run had instead; what it does not state is one too.
 
     Parameters
@@ -391,10 +329,8 @@ def departures(
         Those of the run, as its study declares them or as the ledger records them.
     n_seeds : int
         How many seeds ran.
-    stated : mapping of str to object, optional
-        What the study says of itself beside its settings, see :attr:`Study.stated`.
     """
-    told = dict(stated or {})
+    told: dict[str, Any] = {}
     given = {name: value for name, value in flat(settings).items() if value is not None}
     # of `width` and `widths`, the list says what was varied
     for name, value in sorted(given.items(), key=lambda item: not isinstance(item[1], list)):

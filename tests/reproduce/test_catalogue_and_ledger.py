@@ -2,7 +2,6 @@ import importlib
 from dataclasses import asdict, replace
 
 import pytest
-import torch
 
 from firstlight._internal.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem
 from firstlight._internal.store import Store
@@ -104,16 +103,6 @@ def test_a_number_that_is_not_finite_is_not_judged(tmp_path, serve):
     assert "not a finite number: x" in entry.reason
 
 
-def test_seeds_are_added_until_a_claim_is_decided(tmp_path, serve):
-    values = [0.4, 0.95, *(0.7 + 0.02 * torch.randn(40, generator=torch.Generator().manual_seed(0))).tolist()]
-    serve(made(OTHER, run=lambda study: {"x": values[study.seed]}, n_seeds=2))
-    (undecided,) = reproduce(OTHER, scale="desk", store=Store(tmp_path))
-    assert undecided.verdict == "inconclusive"
-    (decided,) = reproduce(OTHER, scale="desk", store=Store(tmp_path), budget=600)
-    assert decided.verdict == "reproduced"
-    assert 2 < len(decided.seeds) <= 30
-
-
 def test_a_finished_seed_is_not_run_again(tmp_path, serve):
     calls = []
     study = made(OTHER, run=lambda study: calls.append(study.seed) or {"x": 1.0})
@@ -139,7 +128,7 @@ def test_every_study_states_enough_to_tell_how_it_departs():
     for name in studies():
         for claim in (claims()[id] for id in studies()[name].claims):
             settings = asdict(studies()[name].at_scale("desk"))
-            found = departures(claim, settings, n_seeds=5, stated=studies()[name].stated)
+            found = departures(claim, settings, n_seeds=5)
             assert set(found) <= set(claim.published)
             assert not {"where", "remarks", "unclear"} & set(found)
 
@@ -152,7 +141,7 @@ def test_a_departure_is_told_key_by_key():
         "width": "1 instead of 2 or 9", "seeds": "1 instead of 5", "rate": "not stated instead of 0.1"
     }  # fmt: skip
     sweep = replace(claim, published=published)
-    assert departures(sweep, {"width": 2}, n_seeds=5, stated={"rate": 0.1}) == {"width": "2 instead of 2, 9"}
+    assert departures(sweep, {"width": 2, "recipe": {"lr": 0.1}}, n_seeds=5) == {"width": "2 instead of 2, 9"}
     both = {"plan": {"width": 1.0, "rates": [0.1]}, "widths": [2, 9]}
     assert departures(sweep, both, n_seeds=5) == {}
 

@@ -28,8 +28,6 @@ class AnsatzTheorem(Study):
     points: int = 5  # at which the gradients are evaluated
     lr: float = 1e-3  # larger steps saturate the tanh, and a gradient of zero points nowhere
 
-    drawn = {"equal": "trained", "scaled": "theory", "different": "null"}
-    axes, log_axes = ("evaluation point", "1 - cosine, by slopes"), "y"
     scales = {"desk": dict(points=50)}
 
     def run(self) -> Measured:
@@ -60,7 +58,6 @@ class AnsatzTheorem(Study):
         return {
             **{f"distance with {name} slopes": float(d.max()) for name, d in distances.items()},
             "error of the closed form": float((steps["equal"] - closed).norm() / closed.norm()),
-            **{name: d.clamp(min=1e-17) for name, d in distances.items()},  # drawn on a logarithmic axis
         }
 
 
@@ -192,9 +189,6 @@ class KernelLimits(Study):
     width: int = 1200  # channels of both hidden layers
     draws: int = 40  # networks
 
-    drawn = {"flattened": "trained", "flattened NTK": "theory", "pooled": "other", "pooled NTK": "theory"}
-    axes = ("network, sorted", "tangent kernel of one pair")
-
     def run(self) -> Measured:
         """Compute the limit once and the tangent kernels of many networks."""
         generator = generator_from("kernel limits", self.seed)
@@ -204,7 +198,7 @@ class KernelLimits(Study):
         for draw in range(self.draws):
             tangents.append(_tangent_kernels(pair.float(), self.width, generator))
             report_fraction((draw + 1) / self.draws)
-        measured: dict[str, float | Tensor] = {}
+        measured: dict[str, float] = {}
         for (name, readout), draws in zip(
             READOUTS.items(), torch.tensor(tangents, dtype=torch.float64).T, strict=True
         ):
@@ -214,7 +208,6 @@ class KernelLimits(Study):
                 measured[f"{name} {kind.upper()}"] = float(limit)
             measured[f"{name} networks"] = float(draws.mean())
             measured[f"standard error of {name} networks"] = float(draws.std() / len(draws) ** 0.5)
-            measured[name] = draws.sort().values
         return measured
 
 

@@ -16,10 +16,9 @@ from firstlight.data.interventions import shuffled_labels
 from firstlight.data.synthetic import bars_in_noise, digits_in_noise
 from firstlight.kernels import ConvKernel
 from firstlight.maths import cosine, sobel_magnitude
-from firstlight.pages.figures import Figure, heatmap, picture_grid
 from firstlight.training import accuracy
 from reproduce.catalogue import Study, study
-from reproduce.evidence import Evidence, Measured, by
+from reproduce.evidence import Measured, by
 from reproduce.studies.feature_ansatz.common import (
     DESK_NETWORK,
     ConvRFM,
@@ -102,18 +101,6 @@ class KernelAndNetwork(Study):
                 ],
             ),
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Draw the table of accuracies, mean over seeds."""
-        return heatmap(
-            torch.stack([evidence.table(method).mean(0) for method in METHODS], dim=1),
-            rows=[str(point) for point in evidence.points("CNTK")],
-            columns=METHODS,
-            title="Test accuracy in per cent",
-            alt="Accuracy of four methods by data set",
-            symmetric=False,
-        )
 
 
 def _drawn(name: str, cfg: KernelAndNetwork) -> Splits:
@@ -216,20 +203,7 @@ class LearnedEdges(Study):
             "eigenvectors below 0.2": float((_mean_response(colour) < 0.2).sum()),
             "eigenvectors below 0.2 with shuffled labels": float((_mean_response(shuffled) < 0.2).sum()),
             "cosine to the metric of shuffled labels": float(cosine(colour.flatten(), shuffled.flatten())),
-            "pictures": torch.cat(
-                [leading_eigenvectors(m).T.reshape(-1, 3, 3, 3) for m in (colour, shuffled)]
-            ),
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Draw the eigenvectors of the first seed: true labels above, shuffled labels below."""
-        return picture_grid(
-            evidence.arrays["pictures"][0],
-            title="Leading eigenvectors of M: true labels above, shuffled labels below",
-            alt="Two rows of eight small patterns, one for true and one for shuffled labels",
-            columns=8,
-        )
 
 
 READINGS = {"": 2, ", by the root": 1}

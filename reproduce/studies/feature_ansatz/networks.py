@@ -316,12 +316,6 @@ def _by_kernel(networks: Networks, cfg: AnsatzSmallNetworks) -> Measured:
 
 
 SHARED = NetworkPlan(data="fashion_mnist", n=6000)  # as in ansatz_small_networks
-SERIES = {
-    "agreement of maps": "trained",
-    "agreement of maps of the initial network": "initial",
-    "agreement with edges": "other",
-    "agreement with edges of the initial network": "null",
-}
 
 
 @study("cnfa.fig2.visual")
@@ -332,8 +326,6 @@ class VisualMaps(Study):
     network: NetworkPlan = SHARED
     images: int = 64
 
-    drawn = SERIES
-    axes = ("", "Pearson correlation of maps")
     scales = {"smoke": dict(network=NetworkPlan(data="photos", n=64, channels=4, epochs=1), images=8)}
 
     def run(self) -> Measured:

@@ -74,9 +74,6 @@ class LinearClosedForms(Study):
     # Random matrices of full and of low rank.
     steps: tuple[int, ...] = (1, 10, 100, 1000, 3000)
 
-    drawn = {"distance to the optimum": "theory"}
-    axes, log_axes = ("step", "relative distance"), "xy"
-
     def run(self) -> Measured:
         """Compare on random matrices, full and low rank."""
         generator = generator_from("closed forms", self.seed)

@@ -13,10 +13,9 @@ from firstlight.measures.copy_or_memorise.layer_images import (
     upper_outputs,
     with_circular_padding,
 )
-from firstlight.pages.figures import Figure
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
 from reproduce.catalogue import Study, study
-from reproduce.evidence import Evidence, Measured, Series, by
+from reproduce.evidence import Measured, Series, by
 from reproduce.studies.identity.common import (
     DESK,
     DESK_28,
@@ -27,7 +26,6 @@ from reproduce.studies.identity.common import (
     IdentitySweep,
     Network,
     Reading,
-    angle_map,
     constant_at_zero,
     constant_on_unseen,
     identity_at_zero,
@@ -39,14 +37,13 @@ from reproduce.studies.identity.common import (
 )
 
 TREND = "smaller rank correlation with depth"
-MAP = "cosine to the identity by depth and angle"
 
 
 @study("id.fig3.deep_cnn", "id.fig4.depth_monotone")
 class CnnDepth(IdentitySweep):
     """Does a convolutional network turn from the identity to the constant map as it gets deeper?"""
 
-    field, axis = "depth", "layers"
+    field = "depth"
     readings = with_initial(
         {
             "identity": mean_identity,
@@ -62,7 +59,7 @@ class CnnDepth(IdentitySweep):
     }
 
     def further(self, networks: list[Network]) -> Measured:
-        """Trends over depth, and the heat map."""
+        """Trends over depth."""
         depths = torch.tensor(self.values, dtype=torch.float64)
 
         def trend(read: Reading) -> float:
@@ -73,13 +70,7 @@ class CnnDepth(IdentitySweep):
             "rank correlation of lost identity with depth": lost,
             "rank correlation of constant with depth": gained,
             TREND: min(lost, gained),
-            MAP: torch.stack([network.after.response.identity for network in networks]),
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """The heat map of depth against angle."""
-        return angle_map(evidence.arrays[MAP], evidence.points("identity"), y="Cosine to the identity")
 
 
 @study("id.fig3.shallow_cnn", "id.fig6.larger_inputs")
@@ -91,10 +82,8 @@ class CnnShallow(IdentitySweep):
     sides: tuple[int, ...] = (7, 14, 28, 56, 112)
     n_probes: int = 5  # images at every size: 112 pixels cost sixteen times 28
 
-    field, axis = "depth", "layers"
+    field = "depth"
     readings = with_initial({"identity": identity_on_unseen, "identity over the angles": mean_identity})
-    drawn = {"identity by five layers": "trained", "identity by five initial layers": "null"}
-    axes, log_axes = ("side of the input (pixels)", "Pearson to the identity"), "x"
     scales = {"smoke": dict(base=SMOKE, n_probes=2), "desk": dict(base=DESK_28)}
 
     def further(self, networks: list[Network]) -> Measured:
@@ -145,8 +134,6 @@ class DeepConstant(Study):
     layers: tuple[int, ...] = (1, 2, 3, 6, 10)
 
     n_seeds = 10  # upper layers differ much from seed to seed
-    drawn = {"likeness from upper layers": "trained", "initial likeness from upper layers": "null"}
-    axes = ("top layers", "Pearson to the training image")
     scales = {
         "smoke": dict(base=SMOKE, depth=3, sides=(6, 8, 10), layers=(1, 2)),
         "desk": dict(base=DESK, sides=(10, 12, 13, 14, 15, 16, 20, 24)),
@@ -201,18 +188,10 @@ class FcnDepth(Study):
     depths: tuple[int, ...] = (1, 2, 4, 6, 10)  # weight layers; 4 is three hidden layers
     narrow: int  # width of a second linear network of four layers
 
-    drawn = {
-        "constant of ReLU networks": "trained",
-        "constant of linear networks": "other",
-        "identity of ReLU networks": "random labels",
-        "initial constant of ReLU networks": "null",
-    }
-    axes = ("weight layers", "cosine")
     scales = {
         "smoke": dict(base=SMOKE_FCN, narrow=8, depths=(1, 2, 4, 6)),
         "desk": dict(base=DESK_FCN, narrow=392),
     }
-    unit = "cosine"
 
     def run(self) -> Measured:
         """Train both families at every depth."""
@@ -233,9 +212,6 @@ class FcnDepth(Study):
                     self.depths, [read(net.before) for net in family]
                 )
         return measured
-
-
-ERROR_MAP = "mean squared error of the CNN by depth and angle"
 
 
 def _agreement(networks: list[Findings], reference: str) -> float:
@@ -273,14 +249,7 @@ class MseStory(Study):
             "agreement": by(names, after),
             "initial agreement": by(names, before),
             "loss": by(tasks, [net.after.loss for net in networks]),
-            ERROR_MAP: torch.stack([net.after.response.mse_identity for net in networks[:n]]),
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Error to the identity."""
-        y = "Mean squared error to the identity"
-        return angle_map(evidence.arrays[ERROR_MAP], evidence.points("loss"), y=y, symmetric=False)
 
 
 FULL_SIZE = replace(DESK_28, steps=2000, stop_below=1e-3)
@@ -290,7 +259,7 @@ FULL_SIZE = replace(DESK_28, steps=2000, stop_below=1e-3)
 class Edges(IdentitySweep):
     """Do networks of about ten layers respond to contours rather than copy?"""
 
-    field, axis = "depth", "layers"
+    field = "depth"
     readings = with_initial(
         {
             "contours / copy": lambda findings: findings.edges.relative,

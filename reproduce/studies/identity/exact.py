@@ -25,8 +25,6 @@ class Constructions(Study):
     depth: int = 5
     rhos: tuple[float, ...] = (0.0, 0.3, 0.9, 1.0)
 
-    unit = "largest deviation"
-
     @torch.no_grad()
     def run(self) -> Measured:
         """Apply and compare."""
@@ -66,9 +64,6 @@ class DigitRank(Study):
     side: int = 28
     sizes: tuple[int, ...] = (*CLAIMED, 29)
 
-    drawn = {"rank": "trained", "missing directions of a flat image": "null"}
-    axes = ("side of the filter", "rank of the padded patches")
-
     def run(self) -> Measured:
         """Count."""
         seven = identity_images(self.dataset, side=self.side, seed=self.seed).training[0]
@@ -86,9 +81,6 @@ class DigitRank(Study):
         }
 
 
-RATIOS = "error over bound by initial weights"
-
-
 @study("id.thm2.error", "id.thm2.bound", "id.thm2.full_rank")
 class OneConvolution(Study):
     """Is the error of one trained convolution the formula, below its bound, and zero at full rank?"""
@@ -98,9 +90,6 @@ class OneConvolution(Study):
     draws: int = 200
     delta: float = 0.05
     m0: float = 40.0  # the constant of the bound, fixed in advance
-
-    drawn = {f"{RATIOS}, 5 x 5 filter": "trained", f"{RATIOS}, one pixel": "other"}
-    axes, log_axes = ("initial weights, sorted", "error / bound"), "y"
 
     def run(self) -> Measured:
         """Train, draw initial weights, compare."""
@@ -121,7 +110,6 @@ class OneConvolution(Study):
             "share of violations": by(ratios, [float((r > 1).double().mean()) for r in ratios.values()]),
             "largest error over bound": by(ratios, [float(r.max()) for r in ratios.values()]),
             "error at full rank": float((layer(other) - other).detach().abs().max()),
-            **{f"{RATIOS}, {name}": r.sort().values for name, r in ratios.items()},
         }
 
 
@@ -184,8 +172,6 @@ class OneLayer(Study):
     inputs: int = 30
     examples: int = 5
     steps: int = 3000
-
-    unit = "largest deviation"
 
     def run(self) -> Measured:
         """Take the steps and compare."""
@@ -263,8 +249,6 @@ def built(family: str, depth: int, width: int, kernel: int) -> int:
 @study("id.params.table1", "id.params.text")
 class ParameterCounts(Study):
     """Do the networks have the published numbers of parameters?"""
-
-    unit = "entries that differ"
 
     def run(self) -> Measured:
         """Count."""

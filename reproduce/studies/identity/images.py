@@ -45,7 +45,6 @@ class AllDigits(Study):
     fcn_depth: int = 4
 
     scales = {"smoke": dict(base=replace(SMOKE, examples=None, batch_size=16), cnn_depth=2, fcn_depth=2)}
-    unit = "Pearson to the identity"
 
     def run(self) -> Measured:
         """Train all three."""
@@ -89,7 +88,6 @@ class Colour(Study):
             dataset="photos", cnn=SMOKE, fcn=SMOKE_FCN, deep=SMOKE, shallow_depth=2, deep_depth=3, fcn_depth=2
         )
     }
-    unit = "Pearson, cosine or loss"
 
     def run(self) -> Measured:
         """Train all four."""
@@ -134,7 +132,6 @@ class SeedsAndDigits(Study):
     digit_depth: int = 3
 
     scales = {"smoke": dict(base=SMOKE, depths=(1, 3), digits=("coffee", "rocket"))}
-    unit = "standard deviation of the mean cosine to the identity, or loss"
 
     def run(self) -> Measured:
         """Train with several seeds and compare."""
@@ -183,7 +180,6 @@ class SeveralImages(Study):
     cnn_depth: int = 20
 
     scales = {"smoke": dict(base=SMOKE_FCN, convolutional=SMOKE, cnn_depth=2)}
-    unit = "R squared"
 
     def run(self) -> Measured:
         """Train on two and on three images."""

@@ -43,7 +43,6 @@ class BottomOnly(Study):
     bottom_steps: int = 500
 
     scales = {"smoke": dict(base=replace(SMOKE_FCN, depth=2), widths=(16, 32), bottom_steps=4)}
-    unit = "cosine at rho = 0, or loss"
 
     def run(self) -> Measured:
         """Train both ways at every width."""
@@ -72,7 +71,6 @@ class ProbeEquivalence(Study):
     n_images: int = 5000
 
     scales = {"smoke": dict(dataset="photos", n_images=60)}
-    unit = "largest difference of votes"
 
     def run(self) -> Measured:
         """Vote both ways."""
@@ -177,7 +175,6 @@ class WeightChange(Study):
         "smoke": dict(cnn=SMOKE, depths=(2, 3), fcn=SMOKE_FCN, fcn_depth=6),
         "night": dict(cnn=NIGHT),
     }
-    unit = "relative change of the weights"
 
     def run(self) -> Measured:
         """Compare weights before and after."""

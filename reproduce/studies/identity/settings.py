@@ -8,10 +8,9 @@ from torch import Tensor
 
 from firstlight.data.synthetic import correlated_images
 from firstlight.measures.copy_or_memorise import image_outputs, similarities
-from firstlight.pages.figures import Figure, heatmap
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.catalogue import Study, study
-from reproduce.evidence import Evidence, Measured, by
+from reproduce.evidence import Measured, by
 from reproduce.studies.identity.common import (
     DESK,
     DESK_28,
@@ -47,7 +46,6 @@ class Channels(Study):
     many_depth: int = 20
 
     scales = {"smoke": dict(base=SMOKE, deep=SMOKE, many=6, few_depth=3, many_depth=3)}
-    unit = "Pearson, or loss"
 
     def run(self) -> Measured:
         """Train all widths."""
@@ -70,7 +68,7 @@ NARROW = replace(DESK, depth=3, width=8, initialiser="xavier_normal", steps=800,
 class FilterSize(IdentitySweep):
     """Do filters that cover the image favour the constant map?"""
 
-    field, axis = "kernel", "side of the filters"
+    field = "kernel"
     readings = with_initial({"constant": mean_constant, "identity": mean_identity})
     scales = {
         "smoke": dict(base=replace(SMOKE, depth=3, width=2), values=(3, 9)),
@@ -83,7 +81,7 @@ class FilterSize(IdentitySweep):
 class ImageSize(IdentitySweep):
     """Do smaller training images push a network of fixed depth to the constant map?"""
 
-    field, axis = "image_size", "side of the training image (pixels)"
+    field = "image_size"
     readings = with_initial({"constant": mean_constant, "constant on unseen": constant_on_unseen})
     scales = {
         "smoke": dict(base=replace(SMOKE, depth=2, width=4), values=(6, 8, 10)),
@@ -100,15 +98,12 @@ OTHERS = ("default", "xavier_normal", "xavier_uniform", "orthogonal")
 class Initialisers(IdentitySweep):
     """Do shallow networks learn the identity from every initialisation?"""
 
-    field, axis = "initialiser", "initialiser"
+    field = "initialiser"
     readings = with_initial({"identity": identity_on_unseen, "identity over the angles": mean_identity})
     scales = {
         name: dict(base=replace(base, depth=3), values=(*OTHERS, *KAIMING))
         for name, base in (("smoke", SMOKE), ("desk", DESK_28))
     }
-
-
-PAIRS = "agreement of the answers by pair of optimisers"
 
 
 def _pairs(outputs: list[Tensor]) -> Tensor:
@@ -137,7 +132,6 @@ class Optimisers(Study):
         # one seed of RMSprop had not converged after 2000 steps
         "desk": dict(base=replace(DESK_28, steps=4000, stop_below=9e-4)),
     }
-    unit = "Pearson, or loss"
 
     def run(self) -> Measured:
         """Train with each optimiser, and with one of them from other initial weights."""
@@ -156,27 +150,13 @@ class Optimisers(Study):
         noise = correlated_images(images.training[0], zero, draws=20, seed=self.seed)[0].float()
         answers = [image_outputs(network.model, noise) for network in networks]
         unseen = [image_outputs(network.model, images.unseen) for network in networks[:n]]
-        pairs = _pairs(answers[:n])
         names = [f"{name} {lr:g}" for name, lr, _ in self.optimisers]
         return {
-            "smallest agreement": float(pairs.min()),
+            "smallest agreement": float(_pairs(answers[:n]).min()),
             "smallest agreement over initial weights": float(_pairs(answers[n:]).min()),
             "smallest agreement on unseen images": float(_pairs(unseen).min()),
             "loss": by(names, [network.after.loss for network in networks[:n]]),
-            PAIRS: pairs,
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """The table of pairs."""
-        names = [str(point) for point in evidence.points("loss")]
-        return heatmap(
-            torch.stack(evidence.arrays[PAIRS]).mean(0),
-            rows=names,
-            columns=names,
-            title="Agreement of the answers to images orthogonal to the training image",
-            alt="Pearson correlation of every pair of optimisers",
-        )
 
 
 LEAD = "lead of residual over plain networks"
@@ -191,7 +171,6 @@ class Residual(Study):
     blocks: tuple[int, ...] = (1, 2, 4)  # of two weight layers each
 
     scales = {"smoke": dict(base=SMOKE_FCN, blocks=(1, 2)), "desk": dict(base=DESK_FCN)}
-    unit = "Pearson to the identity, or loss"
 
     def run(self) -> Measured:
         """Train residual and plain networks of equal depth."""

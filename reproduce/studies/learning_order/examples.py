@@ -201,8 +201,6 @@ class FrequencyBias(Study):
     lr: float = 3e-3
 
     n_seeds = 10  # cheap, and the correlation lies close to its bound
-    drawn = "frequency "
-    axes = ("epoch", "accuracy on points of each critical frequency")
     scales = {
         "smoke": dict(n=300, n_test=200, units=16, epochs=3),
         "night": dict(n=10_000, epochs=1000),  # at 60 epochs no frequency above 4 had reached one half
@@ -239,7 +237,6 @@ class FrequencyBias(Study):
             "order of the epochs to 50 %": _order(frequencies, times),
             f"order of the epochs to 50 % {DEALT}": _order(torch.tensor(present_dealt).double(), times_dealt),
             "training accuracy": training_accuracy(nets),
-            **{f"frequency {j}": row for j, row in zip(present, rows, strict=True)},
         }
 
 
@@ -272,9 +269,6 @@ class ReluOrderPeak(Study):
     steps: int = 2500
     lr: float = 0.5
 
-    drawn = {"constancy": "trained", "constancy, clean labels": "null", "test accuracy": "random labels"}
-    axes = ("step", "correlation up to this step, share")
-    at, log_axes = "step", "x"
     scales = {
         "smoke": dict(data="photos:coffee/flower", n=60, n_test=60, units=10, nets=1, steps=20, lr=0.05),
         "desk": dict(steps=5000, lr=0.1),  # a rate of 0.5 left one seed at 51 % of its training labels
@@ -298,10 +292,6 @@ class ReluOrderPeak(Study):
             "fall of constancy with clean labels": float(calm.max() - calm[-1]),
             "fall of test accuracy": float(accuracy.max() - accuracy[-1]),
             "training accuracy": training,
-            "step": torch.tensor(steps),
-            "constancy": constancy,
-            "constancy, clean labels": calm,
-            "test accuracy": accuracy,
         }
 
 

@@ -113,8 +113,6 @@ class Lowpass(Study):
     components: int = 20
     widths: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # pixels
 
-    drawn = {"leading components": "trained", "random directions": "null"}
-    axes = ("width of the blur (pixels)", "correlation with the blurred image")
     scales = {"smoke": dict(data="photos", n=100, shown=20, widths=(2.0, 4.0))}
 
     def run(self) -> Measured:
@@ -126,14 +124,13 @@ class Lowpass(Study):
             ComponentProjection.fit(train, self.components, pca=p).transform(part).x.flatten(1)
             for p in (pca, random_directions(pca, seed=self.seed))
         )
-        rows = []
+        rows, names = [], ("leading components", "random directions")
         for width in self.widths:
             blurred = gaussian_filter(part.x.numpy(), sigma=(0, 0, width, width))
             flat = torch.from_numpy(np.ascontiguousarray(blurred)).flatten(1)
             rows.append([float(pearson(one, flat).mean()) for one in (leading, random)])
         return {
-            name: by(self.widths, column)
-            for name, column in zip(self.drawn, zip(*rows, strict=True), strict=True)
+            name: by(self.widths, column) for name, column in zip(names, zip(*rows, strict=True), strict=True)
         }
 
 

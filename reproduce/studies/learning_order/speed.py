@@ -237,8 +237,6 @@ class WideNetworks(Study):
     rate_nets: int = 4  # the rate is that of their spread
     target: float = 0.1  # size of the targets of the rate, so that they do not dwarf the initial outputs
 
-    drawn = {"error of the closed form": "trained", "one over root width": "theory"}
-    axes, log_axes = ("hidden units", "relative error"), "xy"
     scales = {
         "smoke": dict(
             widths=(50, 100, 200), concentration_widths=(50, 200), rate_width=200, steps=10, rate_nets=2
@@ -253,9 +251,7 @@ class WideNetworks(Study):
         x = x - x.mean()
         rates = [_leading_rate(depth, self, trained=depth) for depth in DEPTHS]
         alone = [_leading_rate(depth, self, trained=1) for depth in DEPTHS]
-        root = (self.widths[0] / torch.tensor(self.widths).double()).sqrt()
         return {
-            "one over root width": errors[0][0] * root,
             "error of the closed form": by(self.widths, [e for e, _ in errors]),
             "error of the closed form without the factor L": by(self.widths, [e for _, e in errors]),
             "slope of the off-diagonals": by(MATRICES, (off.log() * x).sum(1) / x.square().sum()),

@@ -185,8 +185,6 @@ class ConvSpread(CnnStudy):
     lr: float = 0.2
     relu_lr: float = 0.1
 
-    drawn = {"linear, end": "trained", "linear, whitened": "null", "ReLU, early": "other"}
-    axes, log_axes = ("principal component", "spread / initial spread"), "xy"
     scales = {
         "smoke": dict(**SMOKE_CNN, n=64, linear_epochs=2, epochs=2),
         "night": dict(halve=False, n=10_000, nets=4, linear_epochs=60, epochs=20),
@@ -213,9 +211,6 @@ class ConvSpread(CnnStudy):
             f"{RELU} 1-5 when whitened": leading_white,
             f"{RELU} 50-100 when whitened": trailing_white,
             "training accuracy of ReLU networks": relu_accuracy,
-            "linear, end": linear.share_left()[-1],
-            "linear, whitened": linear_white.share_left()[-1],
-            "ReLU, early": relu.share_left()[1],
         }
 
 
@@ -261,8 +256,6 @@ class ReluSpread(Study):
     steps: int = 100
     rate: float = 0.5  # of the stability limit of the linear map
 
-    drawn = {"natural": "trained", "whitened": "null"}
-    axes = ("principal component", "spread left")
     scales = {
         "smoke": dict(data="photos:coffee/flower", n=100, units=10, nets=2, steps=3),
         "night": dict(halve=False, n=5000, nets=6),
@@ -280,8 +273,6 @@ class ReluSpread(Study):
             "spread left along components 1-5": leading,
             "spread left along components 50-100": trailing,
             "training accuracy": accuracy,
-            "natural": natural,
-            "whitened": white,
         }
 
 

@@ -85,8 +85,6 @@ class AlexnetGap(Study):
     plan: Plan = PHOTOGRAPHS
     widths: tuple[float, ...] = (0.125, 0.25)
 
-    drawn = accuracies("photographs", {"majority class": "null"})
-    axes, log_axes = WIDTH_AXES, "x"
     scales = {
         "smoke": dict(
             plan=replace(SMOKE, model="alexnet", task=replace(SMOKE.task, side=64)), widths=(0.03125, 0.0625)
@@ -337,8 +335,6 @@ class Tables(Study):
     plan: Plan = DESK_BINARY
     widths: tuple[float, ...] = BINARY_WIDTHS
 
-    drawn = accuracies(ZERO_SHIFTED, {f"majority class on {ZERO_SHIFTED}": "null"})
-    axes, log_axes = WIDTH_AXES, "x"
     scales = {
         "smoke": dict(plan=SMOKE_BINARY, widths=(0.17, 0.35)),
         # x0.57 has as many weights as images; SGD 0.3, 0.5 and 1.2 CPU hours for a task, each solve 1: 10 a seed
@@ -411,9 +407,6 @@ class Trajectories(Study):
     steps: int = 100
     recorded: int = 20
 
-    drawn = "distance by step"
-    axes = ("step", "mean |f - f_lin|")
-    at = "steps"
     scales = {
         "smoke": dict(
             task=Task(data="photos", n=16, n_valid=8, n_test=8, binary=True), widths=(0.25, 1), steps=4, recorded=4
@@ -434,6 +427,4 @@ class Trajectories(Study):
             MEANS: by(points, (network.mean(2) - linear.mean(2)).abs().mean(1)),
             NETWORKS: by(points, (network - other).abs().mean((1, 2))),
             "movement of the network": by(points, (network - network[:, :1]).abs().mean((1, 2))),
-            **{f"distance by step at x{point}": row for point, row in zip(points, apart, strict=True)},
-            "steps": torch.tensor(at),
         }

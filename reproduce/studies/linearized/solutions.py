@@ -45,7 +45,6 @@ class AlexnetRank(Study):
     scales = {
         "smoke": dict(task=Task(data="photos", n=8, n_valid=8, n_test=8, side=64), widths=(0.03125, 0.0625))
     }
-    unit = "effective rank / rows"
 
     def run(self) -> Measured:
         """Kernels of untrained networks."""
@@ -69,14 +68,6 @@ class EffectiveRanks(Study):
     task: Task = DESK_TASK
     widths: tuple[float, ...] = (1, 2, 4)
 
-    drawn = {
-        "kernel rank of digits": "trained",
-        "kernel rank of shifted digits": "random labels",
-        "Jacobian rank of digits": "theory",
-        "Jacobian rank of shifted digits": "other",
-        "rank of independent numbers like digits": "null",
-    }
-    axes, log_axes = ("width factor", "effective rank / rows"), "x"
     scales = {
         "smoke": dict(task=SMOKE_TASK, widths=(0.5, 1)),
         "night": dict(
@@ -145,7 +136,6 @@ class Conditioning(Study):
 
 
 PUBLISHED = {"LeNet x1": 60e3, "LeNet x60": 216e6, "AlexNet x1": 60e6, "AlexNet x4": 960e6}
-ROWS = 500_000  # ten outputs times the images of CIFAR-10; MNIST has more
 RATIO = "weights over the published number"
 FULL = "rank over its bound"
 
@@ -192,9 +182,6 @@ class Counts(Study):
     few: int = 20  # images with fewer rows than weights
     many: int = 115  # with more
 
-    drawn = {"weights of LeNet": "trained", "equations of CIFAR-10": "null"}
-    axes, log_axes = ("width factor", "number"), "xy"
-
     def run(self) -> Measured:
         """Count without allocating; ranks of small Jacobians in float64."""
         weights = {
@@ -219,7 +206,6 @@ class Counts(Study):
             "weights of LeNet": by(weights, list(weights.values())),
             RATIO: by(PUBLISHED, [counts[name] / number for name, number in PUBLISHED.items()]),
             FULL: by(ranks, list(ranks.values())),
-            "equations of CIFAR-10": torch.full((len(weights),), float(ROWS)),
         }
 
 
@@ -246,8 +232,6 @@ class DoubleDescent(Study):
     counts: tuple[int, ...] = (300, 600, 800, 1000, 1250, 1500, 3000)  # training images; p = 1014
     width: float = 0.125
 
-    drawn = {"solved": "trained", "solved with ridge": "theory"}
-    axes, log_axes = ("width factor", "test accuracy"), "x"
     scales = {
         "smoke": dict(
             task=Task(data="photos", n_valid=16, n_test=16, binary=True), counts=(16, 32), width=0.0625
@@ -385,9 +369,6 @@ class Expansion(Study):
     n: int = 60  # images of the kernel
     n_solved: int = 100  # images of the exact solution: a thousand equations
 
-    drawn = {"error over the squared step": "trained", "error over the squared step with ReLU": "null"}
-    axes, log_axes = ("step, relative to the length of the weights", "error / step²"), "x"
-
     def run(self) -> Measured:
         """Check one after the other."""
         with single_thread():
@@ -433,7 +414,6 @@ class Precision(Study):
     widths: tuple[float, ...] = (0.25, 0.5)
 
     scales = {"smoke": dict(plan=replace(SMOKE_BINARY, solve=False), widths=(0.25,))}
-    unit = "test accuracy"
 
     def run(self) -> Measured:
         """Pairs of equal initial weights and order, twice; and of others."""
