@@ -2,6 +2,7 @@
 
 import dataclasses
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -117,6 +118,18 @@ class Consistency(Study):
             networks=("small-cifar10-0", "small-cifar10-1", "small-cifar10-2"), other_network="resnet20-cifar10-0",
         ),
     }  # fmt: skip
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """With the recipes on the cards of the networks that are measured instead of trained."""
+        told = super().settings
+        if not self.networks:
+            return told
+        names = {"recipe": self.networks[self.seed], "other_recipe": self.other_network}
+        return told | {
+            key: {part: value for part, value in load_network(name).card["recipe"].items() if part != "seed"}
+            for key, name in names.items()
+        }
 
     @classmethod
     def seeds(cls, scale: str, *, first: int | None = None, count: int | None = None) -> tuple[int, ...]:
