@@ -29,7 +29,7 @@ from firstlight.models import build
 from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identity_tasks
 from firstlight.questions.inspect.newer_papers import feature_report
 from firstlight.questions.labels.measure import check_labels
-from reproduce.studies.identity.layer_probe import layer_probe
+from reproduce.studies.identity.layers import layer_probe
 from reproduce.studies.learning_order.compact_representation import compact_representation
 
 TIMES = {"seconds", "cost"}  # fields that are never twice the same

@@ -12,7 +12,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.measures.feature_ansatz import ansatz
 from firstlight.measures.feature_ansatz.ansatz import centred_ansatz
-from reference import since as reference
+from reference import newer_papers as reference
 
 
 def normal(*shape, seed=0):

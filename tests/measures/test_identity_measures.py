@@ -22,7 +22,7 @@ from firstlight.measures.copy_or_memorise.layer_images import (
     with_circular_padding,
 )
 from reference import identity as naive
-from reproduce.studies.identity.layer_probe import averaging_votes, class_sums, layer_probe
+from reproduce.studies.identity.layers import averaging_votes, class_sums, layer_probe
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
 

@@ -10,8 +10,8 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.stationarity import stationarity
+from reference import newer_papers as reference
 from reference import patch_gradients as plain
-from reference import since as reference
 
 DECAY = 0.02
 

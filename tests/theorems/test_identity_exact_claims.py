@@ -9,7 +9,7 @@ from firstlight.data.synthetic import correlated_images
 from firstlight.measures.copy_or_memorise.layer_images import stage_outputs
 from firstlight.training import Recipe, train
 from reproduce.studies.identity.exact import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
-from reproduce.studies.identity.layer_probe import averaging_votes, class_sums
+from reproduce.studies.identity.layers import averaging_votes, class_sums
 
 
 def draw(*shape, seed=0):

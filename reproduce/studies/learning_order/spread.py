@@ -108,7 +108,7 @@ def _one_layer(cfg: ComponentSpread) -> tuple[Tensor, Tensor, float]:
         nets = train_ensemble(spec, cfg.nets, part, recipe, observe=watch, label="Training one layer")
         weights = torch.stack([net.records[0]["weights"] for net in nets])
         # the softmax never trains the mean over classes, whose spread would hide the effect
-        convergence = component_convergence(weights, basis, steps=steps, class_mean_removed=True)
+        convergence = component_convergence(weights, basis, class_mean_removed=True)
         shares.append(convergence.share_left()[-1])
         accuracies.append(training_accuracy(nets))
     return shares[0], shares[1], accuracies[0]
@@ -162,7 +162,6 @@ def _descent(
     convergence = component_convergence(
         weights,
         torch.eye(q, rank, dtype=torch.float64),
-        steps=(0, cfg.steps // 2, cfg.steps),
         optimum=moments.optimum,
         class_mean_removed=False,
     )
@@ -233,9 +232,7 @@ def _convergence(train: ImageData, cfg: ConvSpread, *, is_linear: bool) -> tuple
     nets = train_ensemble(spec, cfg.nets, train, recipe, observe=watch, label=f"Training {name}")
     weights = torch.stack([net.records[0]["weights"] for net in nets])
     goal: Tensor | None = moments.optimum @ moments.basis.T if is_linear else None
-    convergence = component_convergence(
-        weights, basis, steps=steps, optimum=goal, class_mean_removed=not is_linear
-    )
+    convergence = component_convergence(weights, basis, optimum=goal, class_mean_removed=not is_linear)
     if not is_linear:
         return convergence, training_accuracy(nets)
     frequencies = train.counts.double() / len(train)

@@ -8,7 +8,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData, load
@@ -36,22 +35,12 @@ class LearningCurve(Result):
         The same of real fits on random subsets.
     constant : float
         Error of always answering the mean: the null.
-    shuffled : Tensor of shape (s,)
-        The prediction for permuted labels.
-    unexplained : float
-        Share of the variance of the targets that no mode explains, which counts as noise.
-    bandwidth, ridge : float
-        Of the Gaussian kernel.
     """
 
     sizes: Int[Tensor, " s"]
     predicted: Float[Tensor, " s"]
     measured: Float[Tensor, "s repeats"]
     constant: float
-    shuffled: Float[Tensor, " s"]
-    unexplained: float
-    bandwidth: float
-    ridge: float
 
     @property
     def error(self) -> Float[Tensor, " s"]:
@@ -64,7 +53,6 @@ def learning_curve(
     data: ImageData,
     *,
     sizes: Sequence[int],
-    bandwidth: float | None = None,
     ridge: float = 1e-3,
     modes: int = N_MODES,
     repeats: int = 3,
@@ -72,7 +60,8 @@ def learning_curve(
 ) -> LearningCurve:
     r"""How many images will it take? Predicted from the spectrum of the images, beside what fits give.
 
-    The kernel is :math:`\exp(-\|x - x'\|^2 / 2 s^2)` on centred images. If these were Gaussian with variances
+    The kernel is :math:`\exp(-\|x - x'\|^2 / 2 s^2)` on centred images, with s² their total variance. If these
+    were Gaussian with variances
     :math:`\gamma`, its eigenvalues would be :math:`e^{-\operatorname{tr}\Sigma / s^2} \prod_i (\gamma_i / s^2)^{a_i}`
     and its eigenfunctions Hermite polynomials of the principal components: the expansion of
     :math:`e^{\langle x, x'\rangle / s^2}` term by term, with :math:`\|x\|^2` at its mean. The coefficients of the
@@ -87,8 +76,6 @@ def learning_curve(
         Images with labels; half of them estimate the coefficients and are fitted to, the rest measure.
     sizes : sequence of int
         Numbers of training images, at most half of `data`.
-    bandwidth : float, optional
-        s; by default the root of the total variance, so that :math:`\operatorname{tr}\Sigma / s^2 = 1`.
     ridge : float, default 1e-3
         :math:`\delta` in :math:`(K + \delta I)\alpha = y`.
     modes : int, default N_MODES
@@ -109,11 +96,6 @@ def learning_curve(
     """
     half = len(data) // 2
     counts = torch.tensor(sorted(sizes))
-    if len(counts) == 0 or int(counts[0]) < 2 or int(counts[-1]) > half or repeats < 1 or modes < 1:
-        raise InvalidInput(
-            f"`sizes` must lie in 2 .. {half}, half of the images, `repeats` and `modes` be positive; "
-            f"got {list(sizes)}, {repeats} and {modes}."
-        )
     order = torch.randperm(len(data), generator=generator_from("learning curve", seed))
     x, y = data.x.double().flatten(1)[order], F.one_hot(data.y, data.n_classes).double()[order]
     x = x - x.mean(0)
@@ -121,31 +103,22 @@ def learning_curve(
     variances, axes = torch.linalg.eigh(x.T @ x / len(x))
     variances, axes = variances.flip(0).clamp(min=0), axes.flip(1)
     kept = variances > 1e-9 * variances[0]
-    width = float(variances.sum().sqrt()) if bandwidth is None else bandwidth
+    width = float(variances.sum().sqrt())
     z = (x @ axes[:, kept]) / variances[kept].sqrt()
     scaled = variances[kept] / width**2
     factor = float(torch.exp(-scaled.sum()))
     spectrum, degrees = hermite_modes(scaled, torch.full((DEGREES,), factor), count=modes)
     table = hermite_values(z, degrees)
-    shuffled = y[torch.randperm(len(y), generator=generator_from("shuffled targets", seed))]
-    unresolved = max(
-        0.0, 1.0 - float(spectrum.sum())
-    )  # the diagonal of the kernel is 1: modes left out act as a ridge
+    # the diagonal of the kernel is 1: modes left out act as a ridge
+    unresolved = max(0.0, 1.0 - float(spectrum.sum()))
     total = float(y.square().sum(1).mean())
-    energies = [_energies(table, target) for target in (y, shuffled)]
-    curves = [
-        [_predicted(spectrum, some, total, n, ridge + unresolved) for n in counts.tolist()]
-        for some in energies
-    ]
+    energies = _energies(table, y)
+    curve = [_predicted(spectrum, energies, total, n, ridge + unresolved) for n in counts.tolist()]
     return LearningCurve(
         sizes=counts,
-        predicted=torch.tensor(curves[0], dtype=torch.float64),
+        predicted=torch.tensor(curve, dtype=torch.float64),
         measured=_measured(x, y, counts, half, width, ridge, repeats, seed),
         constant=total,
-        shuffled=torch.tensor(curves[1], dtype=torch.float64),
-        unexplained=max(0.0, 1 - float(energies[0].sum()) / total),
-        bandwidth=width,
-        ridge=ridge,
     )
 
 

@@ -18,7 +18,7 @@ from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.newer_papers.common import DESK, SMOKE, NetworkPlan, Trained, trained_network
 from reproduce.studies.newer_papers.gaussian_copies import accuracy_by_moments
-from reproduce.studies.newer_papers.master_filters import master_filters
+from reproduce.studies.newer_papers.master_filters import master_shares
 
 
 @study("newer.richness")
@@ -97,8 +97,10 @@ class TrainedNetwork(Study):
         ]
         variation = class_variation(activations(trained.model, images.x), images.y, seed=self.seed)
         places = {name: index for index, name in enumerate(variation.layers)}
-        masters = master_filters(trained.model[0].weight, images.x, seed=self.seed)  # type: ignore[index]
-        untrained = master_filters(trained.initial[0].weight, images.x, seed=self.seed)  # type: ignore[index]
+        (masters, patches), (untrained, _) = (
+            master_shares(model[0].weight, images.x)  # type: ignore[index]
+            for model in (trained.model, trained.initial)
+        )
         seen, unseen = (
             activations(trained.model, data.x, layers=[FIRST], most=256)[FIRST]
             for data in (trained.train, trained.test)
@@ -113,9 +115,9 @@ class TrainedNetwork(Study):
             "variation of projections relative to the images": float(
                 variation.projected[places[LAST]].mean() / variation.ratio[0]
             ),
-            "share of master filters": masters.share,
-            "share of patch components": masters.patches,
-            "share of master filters before training": untrained.share,
+            "share of master filters": masters,
+            "share of patch components": patches,
+            "share of master filters before training": untrained,
             "accuracy of the feature machine": float(probe.score(unseen.double(), labels)),
             "accuracy of the linear probe": probe.linear_score(unseen.double(), labels),
             "chance": float(trained.test.counts.max()) / len(trained.test),
@@ -139,12 +141,12 @@ class TrainingCourse(Study):
         names = {name: index for index, name in enumerate(agreement.names)}
         pair = names["mean margin"], names["accessibility"]
         return {
-            "accuracy on images": by(moments.checkpoints, moments.images),
-            "accuracy on copies": by(moments.checkpoints, moments.covariances),
-            "gap early": float(moments.beyond_second[0]),
-            "gap late": float(moments.beyond_second[-1]),
-            "accuracy on copies late": float(moments.covariances[-1]),
-            "accuracy on copies of the means late": float(moments.means[-1]),
+            "accuracy on images": by(trained.checkpoints, moments["images"]),
+            "accuracy on copies": by(trained.checkpoints, moments["covariances"]),
+            "gap early": float(moments["images"][0] - moments["covariances"][0]),
+            "gap late": float(moments["images"][-1] - moments["covariances"][-1]),
+            "accuracy on copies late": float(moments["covariances"][-1]),
+            "accuracy on copies of the means late": float(moments["means"][-1]),
             "agreement of margin and accessibility": float(agreement.correlation[pair]),
             "agreement by chance": float(agreement.chance[pair]),
             "agreement of margin and early error": float(
