@@ -16,19 +16,7 @@ from firstlight.networks.bank import load_network
 from firstlight.pages.figures import Figure
 from reproduce.plates.grids import picture_rows, signed, stretched
 from reproduce.plates.registry import Ledger, Line, Panels, Plates, line_plate, reported
-from reproduce.studies.feature_ansatz.common import (
-    DESK_NETWORK,
-    ConvRFM,
-    Splits,
-    feature_map,
-    fitted_round,
-    grey,
-    plain_metric,
-    plain_network,
-    stages_of,
-    two_parts,
-    updated_metric,
-)
+from reproduce.studies.feature_ansatz import common
 from reproduce.studies.feature_ansatz.machines import convolutions, filter_covariance, leading_eigenvectors
 
 plates = Plates("CNFA")
@@ -94,12 +82,12 @@ def _learned(
     data: ImageData, kernel: Kernel, *, rounds: int = 2, n: int = 250, agop_images: int = 30
 ) -> Tensor:
     """The metric after some rounds of a ConvRFM."""
-    train, valid = two_parts(data, n, 100, seed=0)
-    splits = Splits(train=train, valid=valid, test=valid)
-    metric = plain_metric(splits, kernel)
+    train, valid = common.two_parts(data, n, 100, seed=0)
+    splits = common.Splits(train=train, valid=valid, test=valid)
+    metric = common.plain_metric(splits, kernel)
     for _ in range(rounds):
-        fit = fitted_round(splits, kernel, metric)
-        metric = updated_metric(splits, kernel, fit, agop_images=agop_images, seed=0)
+        fit = common.fitted_round(splits, kernel, metric)
+        metric = common.updated_metric(splits, kernel, fit, agop_images=agop_images, seed=0)
     return metric
 
 
@@ -149,8 +137,8 @@ def edge_detectors() -> Panels:
     """
     data = _colour()
     learned, wide = _learned(data, CNTK), _learned(data, _laplace(data))
-    train, _ = two_parts(data, 250, 100, seed=0)
-    initial, trained = plain_network(train, DESK_NETWORK, seed=0)
+    train, _ = common.two_parts(data, 250, 100, seed=0)
+    initial, trained = common.plain_network(train, common.DESK_NETWORK, seed=0)
     unseen = load("cifar10", split="test", n=SHOWN, seed=0).x
     near = {
         "kernel": learned,
@@ -178,7 +166,7 @@ def _metric_maps(
     """Maps of |Mx|, or of |M^(1/2) x|."""
     shape = (len(images), images.shape[-2] - size + 1, -1)
     powers = {name: metric if by_root else metric @ metric for name, metric in metrics.items()}
-    return {name: feature_map(images, power, size).reshape(shape) for name, power in powers.items()}
+    return {name: common.feature_map(images, power, size).reshape(shape) for name, power in powers.items()}
 
 
 def _learned_covariance(trained: nn.Module, initial: nn.Module) -> Tensor:
@@ -196,17 +184,19 @@ def deep_features() -> Panels:
     By the root of M as section 2.2 has it (appendix B has M, and takes initial weights off). The untrained
     network is the reference.
     """
-    digits = grey(load("mnist", split="train", n=2000, seed=0))
+    digits = common.grey(load("mnist", split="train", n=2000, seed=0))
     drawn = digits_in_noise(digits, 350, sigma=0.5, seed=0, side=36)
     index = torch.arange(len(drawn))
     train, unseen = drawn.take(index[:250]), drawn.take(index[250:])
-    stages = stages_of(Splits(train=train, valid=unseen, test=unseen), ConvRFM(rounds=1), depth=2, seed=0)
+    stages = common.stages_of(
+        common.Splits(train=train, valid=unseen, test=unseen), common.ConvRFM(rounds=1), depth=2, seed=0
+    )
     images = unseen.x[:SHOWN]
     rows: dict[str, Tensor] = {}
     for number, stage in enumerate(stages, 1):
         inputs = stage.splits.valid.x[:SHOWN]
         rows |= _metric_maps(inputs, {f"kernel, layer {number}": stage.best.metric})
-    initial, trained = plain_network(train, DESK_NETWORK, seed=0)
+    initial, trained = common.plain_network(train, common.DESK_NETWORK, seed=0)
     for word, model in (("network", trained), ("untrained", initial)):
         inputs = images
         for number, conv in enumerate(convolutions(model)[:2], 1):
@@ -282,7 +272,7 @@ def kernels_and_networks() -> Panels:
 
     By the root of M. The untrained network is the reference.
     """
-    digits = grey(load("mnist", split="train", n=2000, seed=0))
+    digits = common.grey(load("mnist", split="train", n=2000, seed=0))
     tasks = {
         "A: bars in noise": bars_in_noise(500, sigma=1.0, seed=0),
         "B: digits in noise": digits_in_noise(digits, 500, sigma=0.5, seed=0, side=36),
@@ -293,8 +283,8 @@ def kernels_and_networks() -> Panels:
 
 def _beside(data: ImageData, title: str) -> Figure:
     metric = _learned(data, ConvKernel(depth=2), rounds=1)
-    train, unseen = two_parts(data, 250, 100, seed=0)
-    initial, trained = plain_network(train, DESK_NETWORK, seed=0)
+    train, unseen = common.two_parts(data, 250, 100, seed=0)
+    initial, trained = common.plain_network(train, common.DESK_NETWORK, seed=0)
     images = unseen.x[:SHOWN].float()
     metrics = {
         "kernel": metric,

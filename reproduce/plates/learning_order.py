@@ -15,14 +15,7 @@ from firstlight.pages.figures import Curve, curves
 from firstlight.training import Recipe, train
 from reproduce.plates.grids import picture_rows, stretched
 from reproduce.plates.registry import Ledger, Line, Panels, Plates, line_plate, reported
-from reproduce.studies.learning_order.common import (
-    FREQUENCIES,
-    critical_frequency,
-    frequency_data,
-    frequency_points,
-    partial_sums,
-    random_directions,
-)
+from reproduce.studies.learning_order import common as task
 
 plates = Plates("PCBias")
 SIDE = 90  # pixels of a map of the frequency task
@@ -44,7 +37,7 @@ def lowpass() -> Panels:
     part, pca = data.take(torch.arange(10)), image_pca(data.x).truncated(20)
     kept, random = (
         ComponentProjection.fit(data, 20, pca=p).transform(part).x.clamp(0, 1)
-        for p in (pca, random_directions(pca, seed=0))
+        for p in (pca, task.random_directions(pca, seed=0))
     )
     blurred = torch.from_numpy(np.ascontiguousarray(gaussian_filter(part.x.numpy(), sigma=(0, 0, 3, 3))))
     rows = {"image": part.x, "20 components": kept, "blurred": blurred, "20 random": random}
@@ -202,7 +195,7 @@ def decision_maps() -> Panels:
     The task is the curve of ten sinusoids that it is taught. The share of three networks that say "below" is
     the depth of the colour.
     """
-    data, points = frequency_data(10_000, seed=0), _grid()
+    data, points = task.frequency_data(10_000, seed=0), _grid()
     moments = (1, 3, 10, 30, 100)
     spec = ModelSpec(name="fcn", classes=2, shape=(2, 1, 1), options={"depth": 3, "units": 128})
     shares = {moment: torch.zeros(SIDE * SIDE) for moment in moments}
@@ -214,7 +207,7 @@ def decision_maps() -> Panels:
             done = moment
             with torch.no_grad():
                 shares[moment] += model(points[:, :, None, None]).argmax(1).float() / 3
-    truth = (points[:, 1] <= partial_sums(points[:, 0])[:, -1]).float()
+    truth = (points[:, 1] <= task.partial_sums(points[:, 0])[:, -1]).float()
     maps = torch.stack([_map(share) for share in (*shares.values(), truth)])
     words = f"After {', '.join(map(str, moments))} epochs; at the right, the task itself"
     return [picture_rows({"": maps}, title=words)]
@@ -240,7 +233,7 @@ def frequency_task() -> Panels:
     Also the curve after 2, 4 and 7 of them.
     """
     points = _grid()
-    sums = partial_sums(points[:, 0])
+    sums = task.partial_sums(points[:, 0])
     maps = torch.stack([_map((points[:, 1] <= sums[:, k]).float()) for k in (1, 3, 6, 9)])
     return [picture_rows({"": maps}, title="Border of 2, 4, 7 and all 10 sinusoids")]
 
@@ -251,8 +244,8 @@ def critical_points() -> Panels:
 
     Critical frequency 0 and 1; grey points are all others, and the second panel counts every frequency.
     """
-    points, _ = frequency_points(10_000, seed=0)
-    critical = critical_frequency(points)
+    points, _ = task.frequency_points(10_000, seed=0)
+    critical = task.critical_frequency(points)
     maps = []
     for wanted in (0, 1):
         canvas = torch.ones(3, SIDE, SIDE)
@@ -262,14 +255,14 @@ def critical_points() -> Panels:
         chosen = critical == wanted
         canvas[:, row[chosen], column[chosen]] = torch.tensor(BLUE)[:, None]
         maps.append(canvas)
-    counts = torch.bincount(critical, minlength=len(FREQUENCIES)).double()[None] / len(critical)
+    counts = torch.bincount(critical, minlength=len(task.FREQUENCIES)).double()[None] / len(critical)
     return [
         picture_rows({"": torch.stack(maps)}, title="Critical frequency 0 and 1"),
         curves(
             [Curve(name="share", values=counts)],
             x="critical frequency",
             y="share of the points",
-            at=[float(f) for f in FREQUENCIES],
+            at=[float(f) for f in task.FREQUENCIES],
             title="Share of the points by critical frequency",
             alt="Share of the points against critical frequency: three in four need none but the first",
         ),

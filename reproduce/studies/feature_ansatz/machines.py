@@ -19,24 +19,9 @@ from firstlight.maths import cosine, sobel_magnitude
 from firstlight.training import accuracy
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
-from reproduce.studies.feature_ansatz.common import (
-    DESK_NETWORK,
-    ConvRFM,
-    PlainNetwork,
-    Splits,
-    Stage,
-    feature_map,
-    fitted_round,
-    grey,
-    map_correlation,
-    plain_metric,
-    plain_network,
-    stages_of,
-    two_parts,
-    updated_metric,
-)
+from reproduce.studies.feature_ansatz import common
 
-DESK_MACHINE = ConvRFM(rounds=1)
+DESK_MACHINE = common.ConvRFM(rounds=1)
 METHODS = ("CNTK", "ConvRFM", "Deep ConvRFM", "network")
 REPORTED = {"cifar10": (67.74, 67.97, 67.97, 64.90), "svhn": (81.38, 85.02, 87.28, 84.48)}
 
@@ -60,20 +45,21 @@ class KernelAndNetwork(Study):
     n: int = 600
     n_valid: int = 150  # choose round, ridge and depth
     n_test: int = 400
-    machine: ConvRFM = DESK_MACHINE
+    machine: common.ConvRFM = DESK_MACHINE
     digits: str = "mnist"
     n_digits: int = 300
     side: int = 36
     sigma: float = 0.5
-    network: PlainNetwork = DESK_NETWORK
+    network: common.PlainNetwork = common.DESK_NETWORK
 
     scales = {
         "smoke": dict(
             data="photos", digits="photos", n=24, n_valid=16, n_test=16, n_digits=24,
-            machine=ConvRFM(rounds=1, agop_images=8, filters=4), network=PlainNetwork(depth=2, epochs=1),
+            machine=common.ConvRFM(rounds=1, agop_images=8, filters=4), network=common.PlainNetwork(depth=2, epochs=1),
         ),
         "night": dict(
-            n=2000, n_valid=500, n_test=2000, n_digits=1000, machine=ConvRFM(rounds=3, agop_images=200, filters=16)
+            n=2000, n_valid=500, n_test=2000, n_digits=1000,
+            machine=common.ConvRFM(rounds=3, agop_images=200, filters=16),
         ),
     }  # fmt: skip
 
@@ -103,18 +89,20 @@ class KernelAndNetwork(Study):
         }
 
 
-def _drawn(name: str, cfg: KernelAndNetwork) -> Splits:
-    train, valid = two_parts(load(name, split="train", seed=0), cfg.n, cfg.n_valid, seed=cfg.seed)
-    return Splits(train=train, valid=valid, test=load(name, split="test", n=cfg.n_test, seed=cfg.seed))
+def _drawn(name: str, cfg: KernelAndNetwork) -> common.Splits:
+    train, valid = common.two_parts(load(name, split="train", seed=0), cfg.n, cfg.n_valid, seed=cfg.seed)
+    return common.Splits(train=train, valid=valid, test=load(name, split="test", n=cfg.n_test, seed=cfg.seed))
 
 
-def _fitted(splits: Splits, cfg: KernelAndNetwork) -> tuple[list[Stage], tuple[nn.Module, nn.Module]]:
+def _fitted(
+    splits: common.Splits, cfg: KernelAndNetwork
+) -> tuple[list[common.Stage], tuple[nn.Module, nn.Module]]:
     """Kernels on pixels and on features, and the network, initial and trained."""
-    stages = stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
-    return stages, plain_network(splits.train, cfg.network, seed=cfg.seed)
+    stages = common.stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
+    return stages, common.plain_network(splits.train, cfg.network, seed=cfg.seed)
 
 
-def _row(stages: list[Stage], trained: nn.Module, cfg: KernelAndNetwork) -> dict[str, float]:
+def _row(stages: list[common.Stage], trained: nn.Module, cfg: KernelAndNetwork) -> dict[str, float]:
     """Test accuracies in per cent of the four methods and of the null, and how well the network fits."""
     first, chosen = stages[0], min(stages, key=lambda stage: stage.best.error)
     return {
@@ -127,36 +115,38 @@ def _row(stages: list[Stage], trained: nn.Module, cfg: KernelAndNetwork) -> dict
     }
 
 
-def _maps(first: Stage, networks: tuple[nn.Module, nn.Module]) -> dict[str, float]:
+def _maps(first: common.Stage, networks: tuple[nn.Module, nn.Module]) -> dict[str, float]:
     """Correlation over test images of the map of the last M with that of the network's first layer."""
     images, metric = first.splits.test.x[:100], first.rounds[-1].metric
-    before, after = (feature_map(images, filter_covariance(convolutions(model)[0]), 3) for model in networks)
-    learned = feature_map(images, metric, 3)
-    plain = feature_map(images, torch.eye(len(metric), dtype=torch.float64), 3)
+    before, after = (
+        common.feature_map(images, filter_covariance(convolutions(model)[0]), 3) for model in networks
+    )
+    learned = common.feature_map(images, metric, 3)
+    plain = common.feature_map(images, torch.eye(len(metric), dtype=torch.float64), 3)
     return {
-        "correlation of maps": map_correlation(learned, after),
-        "correlation of maps with the initial network": map_correlation(learned, before),
-        "correlation of maps of the identity": map_correlation(plain, after),
+        "correlation of maps": common.map_correlation(learned, after),
+        "correlation of maps with the initial network": common.map_correlation(learned, before),
+        "correlation of maps of the identity": common.map_correlation(plain, after),
     }
 
 
 def _by_layer(cfg: KernelAndNetwork) -> Measured:
     """Correlations of maps on noisy digits; each side's second layer sees its own features."""
     drawn = digits_in_noise(
-        grey(load(cfg.digits, split="train", seed=0)), cfg.n_digits + 200, sigma=cfg.sigma, seed=cfg.seed,
+        common.grey(load(cfg.digits, split="train", seed=0)), cfg.n_digits + 200, sigma=cfg.sigma, seed=cfg.seed,
         side=cfg.side,
     )  # fmt: skip
     index = torch.arange(len(drawn))
     train, unseen = drawn.take(index[: cfg.n_digits]), drawn.take(index[cfg.n_digits :])
-    stages, networks = _fitted(Splits(train=train, valid=unseen, test=unseen), cfg)
+    stages, networks = _fitted(common.Splits(train=train, valid=unseen, test=unseen), cfg)
     correlations: list[list[float]] = []
     for model in networks:
         inputs = unseen.x[:50]
         correlations.append([])
         for stage, conv in zip(stages, convolutions(model), strict=False):
-            learned = feature_map(stage.splits.valid.x[:50], stage.best.metric, 3)
-            own = feature_map(inputs, filter_covariance(conv), 3)
-            correlations[-1].append(map_correlation(learned, own))
+            learned = common.feature_map(stage.splits.valid.x[:50], stage.best.metric, 3)
+            own = common.feature_map(inputs, filter_covariance(conv), 3)
+            correlations[-1].append(common.map_correlation(learned, own))
             inputs = torch.relu(conv(inputs)).detach()
     initial, trained = (by(range(1, len(stages) + 1), row) for row in correlations)
     return {
@@ -234,14 +224,14 @@ class EdgeTransfer(Study):
 
     def run(self) -> Measured:
         """Learn with true and with shuffled labels, then compare maps with edges."""
-        learned = _metrics(grey(_loaded(self.grey, self)), ConvKernel(depth=self.depth), self)
-        photos = grey(load("photos", split="test", n=self.photos, seed=self.seed)).x
+        learned = _metrics(common.grey(_loaded(self.grey, self)), ConvKernel(depth=self.depth), self)
+        photos = common.grey(load("photos", split="test", n=self.photos, seed=self.seed)).x
         edges = sobel_magnitude(photos)[:, 0, 1:-1, 1:-1].flatten(1).double()  # where 3 x 3 patches lie
         plain = torch.eye(len(learned[0]), dtype=torch.float64)
         names = ("true labels", "shuffled labels", "the identity")
         return {
-            f"correlation with edges of {name}{reading}": map_correlation(
-                feature_map(photos, torch.linalg.matrix_power(metric, power), 3), edges
+            f"correlation with edges of {name}{reading}": common.map_correlation(
+                common.feature_map(photos, torch.linalg.matrix_power(metric, power), 3), edges
             )
             for name, metric in zip(names, (*learned, plain), strict=True)
             for reading, power in READINGS.items()
@@ -256,12 +246,12 @@ def _metrics(data: ImageData, kernel: ConvKernel, cfg: LearnedEdges | EdgeTransf
     """The last M with true and with shuffled labels, from the same images."""
     metrics = []
     for labelled in (data, shuffled_labels(data, seed=cfg.seed)):
-        train, valid = two_parts(labelled, cfg.n, cfg.n_valid, seed=cfg.seed)
-        splits = Splits(train=train, valid=valid, test=valid)
-        metric = plain_metric(splits, kernel)
+        train, valid = common.two_parts(labelled, cfg.n, cfg.n_valid, seed=cfg.seed)
+        splits = common.Splits(train=train, valid=valid, test=valid)
+        metric = common.plain_metric(splits, kernel)
         for _ in range(cfg.rounds):
-            fit = fitted_round(splits, kernel, metric)
-            metric = updated_metric(splits, kernel, fit, agop_images=cfg.agop_images, seed=cfg.seed)
+            fit = common.fitted_round(splits, kernel, metric)
+            metric = common.updated_metric(splits, kernel, fit, agop_images=cfg.agop_images, seed=cfg.seed)
         metrics.append(metric)
     return metrics[0], metrics[1]
 
@@ -278,7 +268,7 @@ def _mean_response(metric: Tensor) -> Tensor:
     return sums / math.sqrt(len(metric))
 
 
-LOCAL_MACHINE = ConvRFM(agop_images=100)
+LOCAL_MACHINE = common.ConvRFM(agop_images=100)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -322,8 +312,8 @@ class LocalSignals(Study):
     side: int = 36  # of the digits' frame
     n_valid: int = 150
     n_test: int = 600
-    machine: ConvRFM = LOCAL_MACHINE
-    network: PlainNetwork = DESK_NETWORK
+    machine: common.ConvRFM = LOCAL_MACHINE
+    network: common.PlainNetwork = common.DESK_NETWORK
 
     drawn = {
         "CNTK on bars": "null",
@@ -335,11 +325,11 @@ class LocalSignals(Study):
     scales = {
         "smoke": dict(
             sigmas=(1.0, 2.0), n_bars=24, digits="photos", n_digits=24, n_valid=16, n_test=16,
-            machine=ConvRFM(rounds=1, filters=4, agop_images=8), network=PlainNetwork(depth=2, epochs=1),
+            machine=common.ConvRFM(rounds=1, filters=4, agop_images=8), network=common.PlainNetwork(depth=2, epochs=1),
         ),
         "night": dict(
             sigmas=(0.5, 1.0, 2.0, 4.0), n_bars=500, n_digits=1000, digit_sigmas=(0.5, 1.0, 2.0), n_valid=500,
-            n_test=2000, machine=ConvRFM(rounds=3, filters=16, agop_images=100),
+            n_test=2000, machine=common.ConvRFM(rounds=3, filters=16, agop_images=100),
         ),
     }  # fmt: skip
 
@@ -380,25 +370,27 @@ def _by_noise(kind: str, sigmas: Sequence[float], tasks: Sequence[Task]) -> Meas
     }
 
 
-def _splits(cfg: LocalSignals, kind: str, sigma: float) -> Splits:
+def _splits(cfg: LocalSignals, kind: str, sigma: float) -> common.Splits:
     if kind == "bars":
         sizes = {"train": cfg.n_bars, "valid": cfg.n_valid, "test": cfg.n_test}
         drawn = {s: bars_in_noise(n, sigma=sigma, seed=cfg.seed, split=s) for s, n in sizes.items()}
-        return Splits(**drawn)
-    seen, unseen = (grey(load(cfg.digits, split=split, seed=0)) for split in ("train", "test"))
+        return common.Splits(**drawn)
+    seen, unseen = (common.grey(load(cfg.digits, split=split, seed=0)) for split in ("train", "test"))
     both = digits_in_noise(seen, cfg.n_digits + cfg.n_valid, sigma=sigma, seed=cfg.seed, side=cfg.side)
     test = digits_in_noise(unseen, min(cfg.n_test, len(unseen)), sigma=sigma, seed=cfg.seed, side=cfg.side)
     index = torch.arange(len(both))
-    return Splits(train=both.take(index[: cfg.n_digits]), valid=both.take(index[cfg.n_digits :]), test=test)
+    return common.Splits(
+        train=both.take(index[: cfg.n_digits]), valid=both.take(index[cfg.n_digits :]), test=test
+    )
 
 
 def _task(cfg: LocalSignals, what: tuple[str, float]) -> Task:
     splits = _splits(cfg, *what)
-    stages = stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
+    stages = common.stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
     first, errors = stages[0], [stage.best.error for stage in stages]
     cntk = first.test_accuracy(first.rounds[0])
     scores = [stage.test_accuracy(stage.best) for stage in stages]
-    network = plain_network(splits.train, cfg.network, seed=cfg.seed)[1]
+    network = common.plain_network(splits.train, cfg.network, seed=cfg.seed)[1]
     return Task(
         cntk=cntk,
         convrfm=scores[0],

@@ -26,13 +26,7 @@ from firstlight.models import ModelSpec, build
 from firstlight.training import Recipe, accuracy, train_once
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
-from reproduce.studies.feature_ansatz.common import (
-    POOLINGS,
-    MeasuredNetwork,
-    NetworkPlan,
-    measured_network,
-    trained_network,
-)
+from reproduce.studies.feature_ansatz import common
 from reproduce.weights.resnet50 import resnet50_imagenet, resnet50_normalised
 
 
@@ -214,7 +208,7 @@ COLUMNS = {
     BEFORE: (INITIAL, ""),
     BEFORE + ROTATED: (INITIAL, "null_"),
 }
-Networks = Mapping[NetworkPlan, MeasuredNetwork]
+Networks = Mapping[common.NetworkPlan, common.MeasuredNetwork]
 
 
 @study("cnfa.small", "cnfa.fig1.init_control", "cnfa.fig9.pooling", "cnfa.fig9.patch_size", "cnfa.fig9.init")
@@ -245,16 +239,18 @@ class AnsatzSmallNetworks(Study):
     def run(self) -> Measured:
         """Train every network and measure it before and after."""
         plans = [
-            NetworkPlan(
+            common.NetworkPlan(
                 data=data, n=self.n, pooling=pooling, kernel=kernel, depth=self.depth, channels=self.channels,
                 lr=lr, epochs=epochs, milestones=self.milestones, agop_images=self.agop_images, seed=self.seed,
             )
             for data in self.data
             for kernel in self.kernels
-            for pooling, lr, epochs in zip(POOLINGS, self.lr, self.epochs, strict=True)
+            for pooling, lr, epochs in zip(common.POOLINGS, self.lr, self.epochs, strict=True)
             if kernel == self.kernels[0] or (data == self.data[0] and pooling in self.kernel_poolings)
         ]  # fmt: skip
-        networks = dict(zip(plans, map_tasks(measured_network, plans, label="Small networks"), strict=True))
+        networks = dict(
+            zip(plans, map_tasks(common.measured_network, plans, label="Small networks"), strict=True)
+        )
         small = {plan: network for plan, network in networks.items() if plan.kernel == self.kernels[0]}
         return {
             **_by_network(small),
@@ -294,7 +290,7 @@ def _by_network(networks: Networks) -> Measured:
 
 
 def _by_pooling(networks: Networks) -> Measured:
-    groups = {p: {k: n for k, n in networks.items() if k.pooling == p} for p in POOLINGS}
+    groups = {p: {k: n for k, n in networks.items() if k.pooling == p} for p in common.POOLINGS}
     return {
         f"cosine by pooling{name}": by(groups, [_mean(g, pair, f"{prefix}cosine") for g in groups.values()])
         for name, (pair, prefix) in COLUMNS.items()
@@ -315,7 +311,7 @@ def _by_kernel(networks: Networks, cfg: AnsatzSmallNetworks) -> Measured:
     }
 
 
-SHARED = NetworkPlan(data="fashion_mnist", n=6000)  # as in ansatz_small_networks
+SHARED = common.NetworkPlan(data="fashion_mnist", n=6000)  # as in ansatz_small_networks
 
 
 @study("cnfa.fig2.visual")
@@ -323,14 +319,14 @@ class VisualMaps(Study):
     """Do feature matrix and gradients highlight the same places, and is the first layer an edge detector?"""
 
     # At desk scale a network of ansatz_small_networks, which the store holds by then.
-    network: NetworkPlan = SHARED
+    network: common.NetworkPlan = SHARED
     images: int = 64
 
-    scales = {"smoke": dict(network=NetworkPlan(data="photos", n=64, channels=4, epochs=1), images=8)}
+    scales = {"smoke": dict(network=common.NetworkPlan(data="photos", n=64, channels=4, epochs=1), images=8)}
 
     def run(self) -> Measured:
         """Train, then compare the maps on unseen images; the initial network is the control."""
-        spec, trained, test = trained_network(replace(self.network, seed=self.seed))
+        spec, trained, test = common.trained_network(replace(self.network, seed=self.seed))
         networks = {"": trained.into(spec(self.seed)), " of the initial network": spec(self.seed)}
         images = test.sample(min(self.images, len(test)), seed=self.seed).x
         measured: dict[str, Series | float] = {"test accuracy": accuracy(networks[""], test)}

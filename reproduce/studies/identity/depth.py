@@ -16,40 +16,23 @@ from firstlight.measures.copy_or_memorise.layer_images import (
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
-from reproduce.studies.identity.common import (
-    DESK,
-    DESK_28,
-    DESK_FCN,
-    NIGHT,
-    SMOKE,
-    SMOKE_FCN,
-    IdentitySweep,
-    Network,
-    Reading,
-    constant_at_zero,
-    constant_on_unseen,
-    identity_at_zero,
-    identity_on_unseen,
-    mean_constant,
-    mean_identity,
-    trained,
-    with_initial,
-)
+from reproduce.studies.identity import common
+from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, NIGHT, SMOKE, SMOKE_FCN
 
 TREND = "smaller rank correlation with depth"
 
 
 @study("id.fig3.deep_cnn", "id.fig4.depth_monotone")
-class CnnDepth(IdentitySweep):
+class CnnDepth(common.IdentitySweep):
     """Does a convolutional network turn from the identity to the constant map as it gets deeper?"""
 
     field = "depth"
-    readings = with_initial(
+    readings = common.with_initial(
         {
-            "identity": mean_identity,
-            "constant": mean_constant,
-            "identity on unseen": identity_on_unseen,
-            "constant on unseen": constant_on_unseen,
+            "identity": common.mean_identity,
+            "constant": common.mean_constant,
+            "identity on unseen": common.identity_on_unseen,
+            "constant on unseen": common.constant_on_unseen,
         }
     )
     scales = {
@@ -58,14 +41,14 @@ class CnnDepth(IdentitySweep):
         "night": dict(base=NIGHT, values=(1, 3, 5, 7, 10, 14, 20)),
     }
 
-    def further(self, networks: list[Network]) -> Measured:
+    def further(self, networks: list[common.Network]) -> Measured:
         """Trends over depth."""
         depths = torch.tensor(self.values, dtype=torch.float64)
 
-        def trend(read: Reading) -> float:
+        def trend(read: common.Reading) -> float:
             return float(spearman(depths, torch.tensor([read(n.after) for n in networks]).double()))
 
-        lost, gained = -trend(mean_identity), trend(mean_constant)
+        lost, gained = -trend(common.mean_identity), trend(common.mean_constant)
         return {
             "rank correlation of lost identity with depth": lost,
             "rank correlation of constant with depth": gained,
@@ -74,7 +57,7 @@ class CnnDepth(IdentitySweep):
 
 
 @study("id.fig3.shallow_cnn", "id.fig6.larger_inputs")
-class CnnShallow(IdentitySweep):
+class CnnShallow(common.IdentitySweep):
     """Do shallow convolutional networks learn the identity from one image, and keep it at other sizes?"""
 
     # A sweep over depth, and what is shown to the network of five layers.
@@ -83,10 +66,12 @@ class CnnShallow(IdentitySweep):
     n_probes: int = 5  # images at every size: 112 pixels cost sixteen times 28
 
     field = "depth"
-    readings = with_initial({"identity": identity_on_unseen, "identity over the angles": mean_identity})
+    readings = common.with_initial(
+        {"identity": common.identity_on_unseen, "identity over the angles": common.mean_identity}
+    )
     scales = {"smoke": dict(base=SMOKE, n_probes=2), "desk": dict(base=DESK_28)}
 
-    def further(self, networks: list[Network]) -> Measured:
+    def further(self, networks: list[common.Network]) -> Measured:
         """Show images of other sizes to five layers."""
         five = networks[self.values.index(5)]
         probes = five.task.images.unseen[: self.n_probes]
@@ -143,7 +128,7 @@ class DeepConstant(Study):
     def run(self) -> Measured:
         """Probe the network before and after training."""
         task = replace(self.base, seed=self.seed, depth=self.depth)
-        (network,) = trained([task], label="Deep network")
+        (network,) = common.trained([task], label="Deep network")
         before = _probed(task.build(), self, task)
         return {
             **_probed(network.model, self, task),
@@ -198,15 +183,15 @@ class FcnDepth(Study):
         base, n = replace(self.base, seed=self.seed), len(self.depths)
         tasks = [replace(base, family=family, depth=d) for family in FAMILIES.values() for d in self.depths]
         tasks.append(replace(base, family="linear_fcn", depth=4, width=self.narrow))
-        networks = trained(tasks, label="Fully connected")
+        networks = common.trained(tasks, label="Fully connected")
         labels = [f"{name} {d}" for name in FAMILIES for d in self.depths]
         measured: dict[str, float | Series] = {
             "loss": by([*labels, "narrow linear"], [network.after.loss for network in networks]),
-            "constant of a narrow linear network": constant_at_zero(networks[-1].after),
+            "constant of a narrow linear network": common.constant_at_zero(networks[-1].after),
         }
         for start, name in zip((0, n), FAMILIES, strict=True):
             family = networks[start : start + n]
-            for word, read in (("identity", identity_at_zero), ("constant", constant_at_zero)):
+            for word, read in (("identity", common.identity_at_zero), ("constant", common.constant_at_zero)):
                 measured[f"{word} of {name} networks"] = by(self.depths, [read(net.after) for net in family])
                 measured[f"initial {word} of {name} networks"] = by(
                     self.depths, [read(net.before) for net in family]
@@ -238,7 +223,7 @@ class MseStory(Study):
         """Compare over the grid."""
         tasks = {f"CNN {d}": replace(self.cnn, seed=self.seed, depth=d) for d in self.cnn_depths}
         tasks |= {f"FCN {d}": replace(self.fcn, seed=self.seed, depth=d) for d in self.fcn_depths}
-        networks = trained(list(tasks.values()), label="Two maps")
+        networks = common.trained(list(tasks.values()), label="Two maps")
         n = len(self.cnn_depths)
         families = {"CNN": networks[:n], "FCN": networks[n:]}
         cases = [(family, reference) for family in families for reference in ("identity", "constant")]
@@ -256,15 +241,15 @@ FULL_SIZE = replace(DESK_28, steps=2000, stop_below=1e-3)
 
 
 @study("id.fig3.edge_detector")
-class Edges(IdentitySweep):
+class Edges(common.IdentitySweep):
     """Do networks of about ten layers respond to contours rather than copy?"""
 
     field = "depth"
-    readings = with_initial(
+    readings = common.with_initial(
         {
             "contours / copy": lambda findings: findings.edges.relative,
             "contours": lambda findings: float(findings.edges.edges.mean()),
-            "copy": identity_on_unseen,
+            "copy": common.identity_on_unseen,
         }
     )
     scales = {
@@ -273,7 +258,7 @@ class Edges(IdentitySweep):
         "night": dict(base=NIGHT, values=(3, 10, 12, 15, 17)),
     }
 
-    def further(self, networks: list[Network]) -> Measured:
+    def further(self, networks: list[common.Network]) -> Measured:
         """The ratio of a network that copies exactly."""
         images = networks[0].task.images.unseen
         return {"contours / copy of an exact copy": edge_score(images, images).relative}

@@ -11,19 +11,8 @@ from firstlight.measures.copy_or_memorise import image_outputs
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
-from reproduce.studies.identity.common import (
-    DESK,
-    DESK_28,
-    DESK_FCN,
-    SMOKE,
-    SMOKE_FCN,
-    constant_at_zero,
-    constant_on_unseen,
-    identity_at_zero,
-    identity_on_unseen,
-    mean_identity,
-    trained,
-)
+from reproduce.studies.identity import common
+from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, SMOKE, SMOKE_FCN
 
 TEN_EPOCHS = IdentityTask(
     examples=None, n_images=2000, image_size=28, width=16, batch_size=32, steps=630, stop_below=None
@@ -54,7 +43,7 @@ class AllDigits(Study):
             "FCN": replace(base, family="fcn", width=None, depth=self.fcn_depth),
             "linear FCN": replace(base, family="linear_fcn", width=None, depth=self.fcn_depth),
         }
-        networks = dict(zip(tasks, trained(list(tasks.values()), label="All digits"), strict=True))
+        networks = dict(zip(tasks, common.trained(list(tasks.values()), label="All digits"), strict=True))
         digits = [network.after.scores["unseen"].means["identity"] for network in networks.values()]
         return {
             "identity on unseen digits": by(tasks, digits),
@@ -98,18 +87,18 @@ class Colour(Study):
             replace(self.fcn, depth=self.fcn_depth, **given),
             replace(self.fcn, depth=1, **given),
         )
-        networks = trained(tasks, label="Colour")
+        networks = common.trained(tasks, label="Colour")
         shallow, deep, connected, one_layer = networks
         return {
-            "identity of the shallow CNN": identity_on_unseen(shallow.after),
-            "initial identity of the shallow CNN": identity_on_unseen(shallow.before),
-            "constant of the deep CNN": constant_on_unseen(deep.after),
-            "initial constant of the deep CNN": constant_on_unseen(deep.before),
-            "identity of the deep CNN": identity_on_unseen(deep.after),
-            "constant of the deep FCN": constant_at_zero(connected.after),
-            "initial constant of the deep FCN": constant_at_zero(connected.before),
+            "identity of the shallow CNN": common.identity_on_unseen(shallow.after),
+            "initial identity of the shallow CNN": common.identity_on_unseen(shallow.before),
+            "constant of the deep CNN": common.constant_on_unseen(deep.after),
+            "initial constant of the deep CNN": common.constant_on_unseen(deep.before),
+            "identity of the deep CNN": common.identity_on_unseen(deep.after),
+            "constant of the deep FCN": common.constant_at_zero(connected.after),
+            "initial constant of the deep FCN": common.constant_at_zero(connected.before),
             "larger cosine of one layer": max(
-                abs(read(one_layer.after)) for read in (identity_at_zero, constant_at_zero)
+                abs(read(one_layer.after)) for read in (common.identity_at_zero, common.constant_at_zero)
             ),
             "loss": by(
                 ("shallow CNN", "deep CNN", "deep FCN", "one layer"),
@@ -142,9 +131,11 @@ class SeedsAndDigits(Study):
             for digit in self.digits
             for s in seeds
         ]
-        networks = trained([*depths, *digits], label="Seeds and digits")
-        after = torch.tensor([mean_identity(network.after) for network in networks]).double()
-        before = torch.tensor([mean_identity(network.before) for network in networks[: len(depths)]]).double()
+        networks = common.trained([*depths, *digits], label="Seeds and digits")
+        after = torch.tensor([common.mean_identity(network.after) for network in networks]).double()
+        before = torch.tensor(
+            [common.mean_identity(network.before) for network in networks[: len(depths)]]
+        ).double()
         losses = torch.tensor([network.after.loss for network in networks[: len(depths)]])
         by_digit = after[len(depths) :].reshape(-1, N_SEEDS)
         return {
@@ -190,7 +181,7 @@ class SeveralImages(Study):
             DEEP[2]: replace(cnn, depth=self.cnn_depth, examples=2),
             "one layer with 2 images": replace(fcn, depth=1, examples=2),
         }
-        networks = trained(list(tasks.values()), label="Two and three images")
+        networks = common.trained(list(tasks.values()), label="Two and three images")
 
         def mixture(task: IdentityTask, model: nn.Module) -> float:
             return explained(image_outputs(model, task.images.unseen), task.images.training)

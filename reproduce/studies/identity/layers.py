@@ -18,17 +18,8 @@ from firstlight.measures.copy_or_memorise.layer_images import resized, stage_out
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
-from reproduce.studies.identity.common import (
-    DESK,
-    DESK_28,
-    DESK_FCN,
-    NIGHT,
-    SMOKE,
-    SMOKE_FCN,
-    Network,
-    constant_at_zero,
-    trained,
-)
+from reproduce.studies.identity import common
+from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, NIGHT, SMOKE, SMOKE_FCN
 
 TWO_LAYERS = replace(DESK_FCN, depth=2, stop_below=1e-3)
 GAP = "gain of the constant from training both layers"
@@ -50,16 +41,18 @@ class BottomOnly(Study):
         """Train both ways at every width."""
         both = [replace(self.base, seed=self.seed, width=width) for width in self.widths]
         changes: dict[str, Any] = {"frozen": ("fc2",), "lr": self.bottom_lr, "steps": self.bottom_steps}
-        networks = trained([*both, *(replace(task, **changes) for task in both)], label="Bottom only")
+        networks = common.trained([*both, *(replace(task, **changes) for task in both)], label="Bottom only")
         n = len(both)
-        after = [constant_at_zero(network.after) for network in networks]
+        after = [common.constant_at_zero(network.after) for network in networks]
         losses = [network.after.loss for network in networks]
         labels = [f"{ways} {w}" for ways in ("both layers", "bottom only") for w in self.widths]
         return {
             "constant with both layers trained": by(self.widths, after[:n]),
             "constant with the bottom trained": by(self.widths, after[n:]),
             GAP: by(self.widths, [a - b for a, b in zip(after[:n], after[n:], strict=True)]),
-            "initial constant": by(self.widths, [constant_at_zero(net.before) for net in networks[:n]]),
+            "initial constant": by(
+                self.widths, [common.constant_at_zero(net.before) for net in networks[:n]]
+            ),
             "loss": by(labels, losses),
         }
 
@@ -212,7 +205,7 @@ class Probes(Study):
             for split, n in (("train", self.n_train), ("test", self.n_test))
         ]
         random = replace(self.base, seed=self.seed, depth=self.random_depth)
-        (network,) = trained([replace(self.trained, seed=self.seed, depth=self.depth)], label="Probes")
+        (network,) = common.trained([replace(self.trained, seed=self.seed, depth=self.depth)], label="Probes")
         models = {RANDOM: random.build(), TRAINED: network.model, INITIAL: network.task.build()}
         probes = {key: layer_probe(model, *data) for key, model in models.items()}
         unseen = random.images.unseen[: self.n_shown]
@@ -236,7 +229,7 @@ class Probes(Study):
 LOW = "change of the lowest five layers of the FCN"
 
 
-def changes(network: Network) -> Tensor:
+def changes(network: common.Network) -> Tensor:
     """Change of the weights of every layer, relative to their initial size."""
     initial = dict(network.task.build().state_dict())
     return torch.tensor(list(weight_changes(initial, network.after.weights).values()), dtype=torch.float64)
@@ -261,7 +254,7 @@ class WeightChange(Study):
         """Compare weights before and after."""
         tasks = [replace(self.cnn, seed=self.seed, depth=depth) for depth in self.depths]
         fcn = replace(self.fcn, seed=self.seed, depth=self.fcn_depth)
-        networks = trained([*tasks, fcn], label="Weight change")
+        networks = common.trained([*tasks, fcn], label="Weight change")
         *cnns, connected = (changes(network) for network in networks)
         return {
             "lead of the top layer": by(self.depths, [float(c[-1] - c[:-1].max()) for c in cnns]),

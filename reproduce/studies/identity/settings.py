@@ -11,22 +11,8 @@ from firstlight.measures.copy_or_memorise import image_outputs, similarities
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
-from reproduce.studies.identity.common import (
-    DESK,
-    DESK_28,
-    DESK_FCN,
-    NIGHT,
-    SMOKE,
-    SMOKE_FCN,
-    IdentitySweep,
-    constant_on_unseen,
-    identity_on_unseen,
-    mean_constant,
-    mean_identity,
-    read_all,
-    trained,
-    with_initial,
-)
+from reproduce.studies.identity import common
+from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, NIGHT, SMOKE, SMOKE_FCN
 
 FEW, USUAL, MANY = "few channels", "usual channels", "many channels"
 FEW_DEEP, MANY_DEEP = "few channels in a deep network", "many channels in a deep network"
@@ -57,19 +43,21 @@ class Channels(Study):
             FEW_DEEP: replace(base, width=self.few, depth=self.few_depth),
             MANY_DEEP: replace(deep, width=self.many, depth=self.many_depth),
         }
-        readings = with_initial({"identity": identity_on_unseen, "constant": constant_on_unseen})
-        return read_all(readings, tasks, trained(list(tasks.values()), label="Channels"))
+        readings = common.with_initial(
+            {"identity": common.identity_on_unseen, "constant": common.constant_on_unseen}
+        )
+        return common.read_all(readings, tasks, common.trained(list(tasks.values()), label="Channels"))
 
 
 NARROW = replace(DESK, depth=3, width=8, initialiser="xavier_normal", steps=800, stop_below=1e-4)
 
 
 @study("id.fig9.filter_size")
-class FilterSize(IdentitySweep):
+class FilterSize(common.IdentitySweep):
     """Do filters that cover the image favour the constant map?"""
 
     field = "kernel"
-    readings = with_initial({"constant": mean_constant, "identity": mean_identity})
+    readings = common.with_initial({"constant": common.mean_constant, "identity": common.mean_identity})
     scales = {
         "smoke": dict(base=replace(SMOKE, depth=3, width=2), values=(3, 9)),
         "desk": dict(base=NARROW, values=(5, 13, 29)),  # the last covers a 14 x 14 image from every pixel
@@ -78,11 +66,13 @@ class FilterSize(IdentitySweep):
 
 
 @study("id.fig8.image_size")
-class ImageSize(IdentitySweep):
+class ImageSize(common.IdentitySweep):
     """Do smaller training images push a network of fixed depth to the constant map?"""
 
     field = "image_size"
-    readings = with_initial({"constant": mean_constant, "constant on unseen": constant_on_unseen})
+    readings = common.with_initial(
+        {"constant": common.mean_constant, "constant on unseen": common.constant_on_unseen}
+    )
     scales = {
         "smoke": dict(base=replace(SMOKE, depth=2, width=4), values=(6, 8, 10)),
         "desk": dict(base=replace(DESK, depth=14, width=16), values=(10, 14, 20, 28)),
@@ -95,11 +85,13 @@ OTHERS = ("default", "xavier_normal", "xavier_uniform", "orthogonal")
 
 
 @study("id.fig31.init")
-class Initialisers(IdentitySweep):
+class Initialisers(common.IdentitySweep):
     """Do shallow networks learn the identity from every initialisation?"""
 
     field = "initialiser"
-    readings = with_initial({"identity": identity_on_unseen, "identity over the angles": mean_identity})
+    readings = common.with_initial(
+        {"identity": common.identity_on_unseen, "identity over the angles": common.mean_identity}
+    )
     scales = {
         name: dict(base=replace(base, depth=3), values=(*OTHERS, *KAIMING))
         for name, base in (("smoke", SMOKE), ("desk", DESK_28))
@@ -144,7 +136,7 @@ class Optimisers(Study):
         adam = next(one for one in self.optimisers if one[0] == "adam")
         others = [1000 * (self.seed + 1) + i for i in range(n)]  # no other run of the study has these
         tasks = [*(task(one, self.seed) for one in self.optimisers), *(task(adam, seed) for seed in others)]
-        networks = trained(tasks, label="Optimisers")
+        networks = common.trained(tasks, label="Optimisers")
         images = tasks[0].images
         zero = torch.zeros(1, dtype=torch.float64)
         noise = correlated_images(images.training[0], zero, draws=20, seed=self.seed)[0].float()
@@ -176,9 +168,13 @@ class Residual(Study):
         """Train residual and plain networks of equal depth."""
         base = replace(self.base, seed=self.seed)
         tasks = [replace(base, family="residual_fcn", depth=blocks) for blocks in self.blocks]
-        networks = trained([*tasks, *(replace(base, depth=2 * b) for b in self.blocks)], label="Residual")
-        n, readings = len(self.blocks), with_initial({"identity": identity_on_unseen})
-        residual, plain = (read_all(readings, self.blocks, part) for part in (networks[:n], networks[n:]))
+        networks = common.trained(
+            [*tasks, *(replace(base, depth=2 * b) for b in self.blocks)], label="Residual"
+        )
+        n, readings = len(self.blocks), common.with_initial({"identity": common.identity_on_unseen})
+        residual, plain = (
+            common.read_all(readings, self.blocks, part) for part in (networks[:n], networks[n:])
+        )
         return {
             **{f"{name} of residual networks": series for name, series in residual.items() if name != "loss"},
             **{f"{name} of plain networks": series for name, series in plain.items() if name != "loss"},

@@ -21,22 +21,7 @@ from firstlight.models import ModelSpec, build
 from firstlight.training import Recipe, Trained, geometric_steps, train
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
-from reproduce.studies.learning_order.common import (
-    SMOKE_CNN,
-    CnnStudy,
-    critical_frequency,
-    ensemble_seed,
-    frequency_data,
-    histories,
-    linear_network,
-    pair,
-    random_directions,
-    reliability,
-    running_constancy,
-    smoothed_correlation,
-    training_accuracy,
-    without_attenuation,
-)
+from reproduce.studies.learning_order import common
 
 KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"
@@ -53,7 +38,7 @@ RAW, PENULTIMATE = "discriminability in pixels", "discriminability in the last h
     "spectral.table1.raw",
     "spectral.table1.penultimate",
 )
-class CnnOrder(CnnStudy):
+class CnnOrder(common.CnnStudy):
     """What predicts the order in which a CNN learns: linear networks, components, neighbours?"""
 
     # Data and networks.
@@ -72,7 +57,7 @@ class CnnOrder(CnnStudy):
     axes = ("epoch", "test accuracy on P components")
     scales = {
         "smoke": dict(
-            **SMOKE_CNN,
+            **common.SMOKE_CNN,
             many="photos",
             n=200,
             n_test=100,
@@ -86,29 +71,29 @@ class CnnOrder(CnnStudy):
 
     def run(self) -> Measured:
         """Train the ensembles once and read everything from them."""
-        train, test = pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve)
+        train, test = common.pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve)
         pca = image_pca(train.x)
         nets, order, peaks = _projected(self, train, test, pca, self.nets)
-        scores, own = order.scores, reliability(order)
+        scores, own = order.scores, common.reliability(order)
         linear = _linear_order(self, train, test)
         on_scores = float(pearson(scores, linear.scores))
         critical = _critical(self, train, test, pca, scores)
-        other = pair(self.many, self.n, self.n_test, seed=self.seed, halve=self.halve)
+        other = common.pair(self.many, self.n, self.n_test, seed=self.seed, halve=self.halve)
         many_nets, _, many = _projected(self, *other, image_pca(other[0].x), max(1, self.nets // 2))
         return {
             **peaks,
             **{f"{name} with ten classes": v for name, v in many.items() if not isinstance(v, Tensor)},
-            "training accuracy": training_accuracy(nets),
-            "training accuracy with ten classes": training_accuracy(many_nets),
+            "training accuracy": common.training_accuracy(nets),
+            "training accuracy with ten classes": common.training_accuracy(many_nets),
             "CNNs with CNNs": float(pearson(*order.by_network[:2])),
             "reliability of the accessibility": own,
             LINEAR: on_scores,
-            f"{LINEAR}, {CORRECTED}": without_attenuation(on_scores, own, reliability(linear)),
+            f"{LINEAR}, {CORRECTED}": common.without_attenuation(on_scores, own, common.reliability(linear)),
             f"{LINEAR} on shuffled labels": float(
                 pearson(scores, _linear_order(self, shuffled_labels(train, seed=self.seed), test).scores)
             ),
             **critical,
-            f"{POINTWISE}, {CORRECTED}": without_attenuation(critical[POINTWISE], own),
+            f"{POINTWISE}, {CORRECTED}": common.without_attenuation(critical[POINTWISE], own),
             **_neighbours(self, test, nets[0], scores),
         }
 
@@ -118,11 +103,13 @@ def _projected(
 ) -> tuple[list[Trained], AccessibilityHistory, dict[str, float | Series | Tensor]]:
     """Train CNNs; when does the accuracy on test images peak that are projected to few components?"""
     ends = (cfg.numbers[0], cfg.numbers[-1])
-    control = random_directions(pca, seed=cfg.seed)
+    control = common.random_directions(pca, seed=cfg.seed)
     probes = [ComponentProjection.fit(train, p, pca=pca).transform(test) for p in cfg.numbers]
     probes += [ComponentProjection.fit(train, p, pca=control).transform(test) for p in ends]
     spec, recipe = cfg.spec(train), cfg.recipe(lr=cfg.lr, epochs=cfg.epochs)
-    members, (order, *probed) = histories(spec, nets, train, recipe, test, *probes, label="Training CNNs")
+    members, (order, *probed) = common.histories(
+        spec, nets, train, recipe, test, *probes, label="Training CNNs"
+    )
     rows = [history.accuracy.mean(0) for history in probed]
     times = [(int(row.argmax()) + 1) / len(row) for row in rows]
     count = len(cfg.numbers)
@@ -141,10 +128,12 @@ def _projected(
 
 def _linear_order(cfg: CnnOrder, train: ImageData, test: ImageData) -> AccessibilityHistory:
     """What two-layer linear networks learn, and when."""
-    seed = ensemble_seed(cfg.seed) + 50
+    seed = common.ensemble_seed(cfg.seed) + 50
     recipe = cfg.recipe(lr=cfg.linear_lr, batch_size=100, epochs=cfg.linear_epochs, seed=seed)
-    spec = linear_network(train, depth=2)
-    _, (history,) = histories(spec, cfg.linear_nets, train, recipe, test, label="Training linear networks")
+    spec = common.linear_network(train, depth=2)
+    _, (history,) = common.histories(
+        spec, cfg.linear_nets, train, recipe, test, label="Training linear networks"
+    )
     return history
 
 
@@ -156,12 +145,15 @@ def _critical(cfg: CnnOrder, train: ImageData, test: ImageData, pca: PCA, scores
     white = ZCAWhitening.fit(train, pca=pca)
     parts, nets = [white.transform(part) for part in (train, test)], max(1, cfg.nets // 2)
     recipe = cfg.recipe(lr=cfg.lr, epochs=cfg.epochs)
-    _, (whitened,) = histories(
+    _, (whitened,) = common.histories(
         cfg.spec(train), nets, parts[0], recipe, parts[1], label="Training on whitened images"
     )
     rows = {"": scores[solved], " when whitened": whitened.scores[solved]}
     return {
-        **{SMOOTHED + how: smoothed_correlation(row, component, window=window) for how, row in rows.items()},
+        **{
+            SMOOTHED + how: common.smoothed_correlation(row, component, window=window)
+            for how, row in rows.items()
+        },
         **{POINTWISE + how: float(pearson(row, component.double())) for how, row in rows.items()},
     }
 
@@ -173,7 +165,7 @@ def _neighbours(cfg: CnnOrder, test: ImageData, net: Trained, scores: Tensor) ->
     spec = cfg.spec(test)
     trained, untrained = (
         discriminability(penultimate_features(model, test.x), test.y, k=10)
-        for model in (net.into(spec(net.seed)), spec(ensemble_seed(cfg.seed) + 999))
+        for model in (net.into(spec(net.seed)), spec(common.ensemble_seed(cfg.seed) + 999))
     )
     return {
         RAW: by([cfg.data], [float(pearson(scores, by_k[1]))]),
@@ -208,16 +200,22 @@ class FrequencyBias(Study):
 
     def run(self) -> Measured:
         """Train small networks of two hidden layers on the points, curve labels."""
-        train = frequency_data(self.n, seed=self.seed)
-        test = frequency_data(self.n_test, seed=self.seed, split="test")
+        train = common.frequency_data(self.n, seed=self.seed)
+        test = common.frequency_data(self.n_test, seed=self.seed, split="test")
         spec = ModelSpec(name="fcn", classes=2, shape=(2, 1, 1), options={"depth": 3, "units": self.units})
         recipe = Recipe(
-            optimiser="adam", lr=self.lr, batch_size=64, epochs=self.epochs, seed=ensemble_seed(self.seed)
+            optimiser="adam",
+            lr=self.lr,
+            batch_size=64,
+            epochs=self.epochs,
+            seed=common.ensemble_seed(self.seed),
         )
-        nets, (history,) = histories(spec, self.nets, train, recipe, test, label="Training on frequencies")
+        nets, (history,) = common.histories(
+            spec, self.nets, train, recipe, test, label="Training on frequencies"
+        )
         right = history.correct.double().mean(0)
         points = test.x.flatten(1)
-        critical = critical_frequency(points)
+        critical = common.critical_frequency(points)
         dealt = critical[torch.randperm(len(critical), generator=generator_from("dealt", self.seed))]
         present, rows, times = _by_frequency(right, critical)
         present_dealt, rows_dealt, times_dealt = _by_frequency(right, dealt)
@@ -236,7 +234,7 @@ class FrequencyBias(Study):
             "epochs to 50 %": by(present, times),
             "order of the epochs to 50 %": _order(frequencies, times),
             f"order of the epochs to 50 % {DEALT}": _order(torch.tensor(present_dealt).double(), times_dealt),
-            "training accuracy": training_accuracy(nets),
+            "training accuracy": common.training_accuracy(nets),
         }
 
 
@@ -277,7 +275,7 @@ class ReluOrderPeak(Study):
 
     def run(self) -> Measured:
         """Full-batch descent; test answers at times dense at the start of training."""
-        clean, test = pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve)
+        clean, test = common.pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve)
         flips = torch.rand(len(clean), generator=generator_from("flips", self.seed)) < self.noise
         noisy = clean.replace(y=torch.where(flips, 1 - clean.y, clean.y))
         steps = geometric_steps(self.steps, count=40)[1:]
@@ -320,10 +318,10 @@ def _curves(
         train(model, data.x, targets, recipe, observers=observers, show=False)
         return probes[0].state_dict(), probes[1].state_dict()
 
-    seeds = [ensemble_seed(cfg.seed) + i for i in range(2 * cfg.nets)]
+    seeds = [common.ensemble_seed(cfg.seed) + i for i in range(2 * cfg.nets)]
     records = map_tasks(member, seeds, label="Training ReLU networks")
     tests = [on_test for on_test, _ in records]
     first, second = history_of(tests[: cfg.nets]), history_of(tests[cfg.nets :])
     accuracy = torch.cat([first.accuracy, second.accuracy]).mean(0)
     training = float(history_of([on_train for _, on_train in records]).accuracy[:, -1].mean())
-    return running_constancy(first, second), accuracy, training
+    return common.running_constancy(first, second), accuracy, training

@@ -20,27 +20,14 @@ from firstlight.measures.learning_order import AccessibilityHistory, learning_or
 from firstlight.training import geometric_steps
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
-from reproduce.studies.learning_order.common import (
-    SMOKE_CNN,
-    CnnStudy,
-    histories,
-    images,
-    linear_accuracy,
-    linear_network,
-    matched,
-    normalised,
-    pair,
-    random_directions,
-    running_constancy,
-    training_accuracy,
-)
+from reproduce.studies.learning_order import common
 
 CONDITIONS = ("top", "none", "bottom")
 LINEAR, CNN = "gap of linear networks", "gap of CNNs"
 
 
 @study("interv.fig9a", "interv.fig9b")
-class Amplified(CnnStudy):
+class Amplified(common.CnnStudy):
     """Does early stopping gain more when the lowest components are amplified than when the highest are?"""
 
     # Data and networks. A gap is the best less the final test accuracy.
@@ -56,7 +43,7 @@ class Amplified(CnnStudy):
     axes = ("step", "test accuracy of a linear network")
     at, log_axes = "step", "x"
     scales = {
-        "smoke": dict(**SMOKE_CNN, halve_linear=True, n=60, n_cnn=60, n_test=60, steps=50, epochs=2),
+        "smoke": dict(**common.SMOKE_CNN, halve_linear=True, n=60, n_cnn=60, n_test=60, steps=50, epochs=2),
         "night": dict(n_cnn=2500, halve=False, nets=2),
     }
 
@@ -65,20 +52,20 @@ class Amplified(CnnStudy):
         steps = geometric_steps(self.steps, count=60)[1:]
         linear, fitted = [], []
         for train, test in _conditions(
-            *pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve_linear)
+            *common.pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve_linear)
         ):
-            linear.append(linear_accuracy(train, test, rate=1, steps=steps))
-            fitted.append(float(linear_accuracy(train, train, rate=1, steps=steps[-1:])))
+            linear.append(common.linear_accuracy(train, test, rate=1, steps=steps))
+            fitted.append(float(common.linear_accuracy(train, train, rate=1, steps=steps[-1:])))
         cnn, cnn_fitted = [], []
-        small = pair(self.data, self.n_cnn, self.n_test, seed=self.seed, halve=self.halve)
+        small = common.pair(self.data, self.n_cnn, self.n_test, seed=self.seed, halve=self.halve)
         for train, test in _conditions(*small):
             probe = test.sample(min(1000, len(test)), seed=self.seed)
             recipe = self.recipe(lr=self.lr, epochs=self.epochs)
-            nets, (history,) = histories(
+            nets, (history,) = common.histories(
                 self.spec(train), self.nets, train, recipe, probe, label="Training CNNs"
             )
             cnn.append(history.accuracy.mean(0))
-            cnn_fitted.append(training_accuracy(nets))
+            cnn_fitted.append(common.training_accuracy(nets))
         return {
             LINEAR: by(CONDITIONS, [float(row.max() - row[-1]) for row in linear]),
             CNN: by(CONDITIONS, [float(row.max() - row[-1]) for row in cnn]),
@@ -117,12 +104,12 @@ class Lowpass(Study):
 
     def run(self) -> Measured:
         """Correlate projected and blurred images; the blur reflects at the borders."""
-        train = images(self.data, "train", self.n, seed=self.seed, halve=False)
+        train = common.images(self.data, "train", self.n, seed=self.seed, halve=False)
         part = train.take(torch.arange(min(self.shown, self.n)))
         pca = image_pca(train.x).truncated(self.components)
         leading, random = (
             ComponentProjection.fit(train, self.components, pca=p).transform(part).x.flatten(1)
-            for p in (pca, random_directions(pca, seed=self.seed))
+            for p in (pca, common.random_directions(pca, seed=self.seed))
         )
         rows, names = [], ("leading components", "random directions")
         for width in self.widths:
@@ -138,7 +125,7 @@ STARTS: tuple[Literal["true", "shuffled"], ...] = ("true", "shuffled")
 
 
 @study("interv.fig11a", "interv.fig11b", "interv.relabel_uncorrelated")
-class Relabelled(CnnStudy):
+class Relabelled(common.CnnStudy):
     """Are labels that are separable in fewer leading components learned faster?"""
 
     # Data and networks.
@@ -151,18 +138,18 @@ class Relabelled(CnnStudy):
     drawn = "P = "
     axes = ("epoch", "training accuracy on labels separable in P components")
     scales = {
-        "smoke": dict(**SMOKE_CNN, n=200, numbers=(5, 20, 50), epochs=2, uncorrelated_components=5),
+        "smoke": dict(**common.SMOKE_CNN, n=200, numbers=(5, 20, 50), epochs=2, uncorrelated_components=5),
         "night": dict(n=5000, halve=False, nets=2),
     }
 
     def run(self) -> Measured:
         """Relabel, then train."""
-        train = normalised(self.data, self.n, seed=self.seed, halve=self.halve)
+        train = common.normalised(self.data, self.n, seed=self.seed, halve=self.halve)
         pca = image_pca(train.x)
         measured: dict[str, float | Series | Tensor] = {}
         for start in STARTS:
             rows = [_curve(self, _relabelled(train, p, start, self.seed, pca)) for p in self.numbers]
-            other = random_directions(pca, seed=self.seed)
+            other = common.random_directions(pca, seed=self.seed)
             control = _curve(self, _relabelled(train, self.numbers[0], start, self.seed, other))
             new = _relabelled(train, self.uncorrelated_components, start, self.seed, pca)
             area = f"area under the curve from {start} labels"
@@ -188,12 +175,14 @@ def _relabelled(
 def _curve(cfg: Relabelled, train: ImageData) -> Tensor:
     """Training accuracy by epoch, mean over networks."""
     recipe = cfg.recipe(lr=cfg.lr, epochs=cfg.epochs)
-    _, (history,) = histories(cfg.spec(train), cfg.nets, train, recipe, train, label="Training on new labels")
+    _, (history,) = common.histories(
+        cfg.spec(train), cfg.nets, train, recipe, train, label="Training on new labels"
+    )
     return history.accuracy.mean(0)
 
 
 @study("loc.fig7a", "loc.fig7b")
-class WhitenedOrder(CnnStudy):
+class WhitenedOrder(common.CnnStudy):
     """Does whitening the images break the constancy of the learning order?"""
 
     # Data and networks; the accessibility is that of the training images.
@@ -209,7 +198,9 @@ class WhitenedOrder(CnnStudy):
     drawn = {"linear networks, natural": "trained", "linear networks, whitened": "random labels"}
     axes = ("epoch", "constancy up to this epoch")
     scales = {
-        "smoke": dict(**SMOKE_CNN, n=900, n_cnn=100, nets=2, cnn_nets=1, epochs=2, cnn_epochs=2, lr=0.001),
+        "smoke": dict(
+            **common.SMOKE_CNN, n=900, n_cnn=100, nets=2, cnn_nets=1, epochs=2, cnn_epochs=2, lr=0.001
+        ),
         "night": dict(n=5000, n_cnn=2500, halve=False, nets=10, cnn_nets=3, epochs=100, cnn_epochs=20),
     }
 
@@ -220,14 +211,16 @@ class WhitenedOrder(CnnStudy):
 
 def _compared(cfg: WhitenedOrder, *, linear: bool) -> Measured:
     """Constancy of one kind of network on natural and on whitened images, cut at the same accuracy."""
-    everything = images(cfg.data, "train", cfg.n, seed=cfg.seed, halve=cfg.halve)
-    raw = everything if linear else images(cfg.data, "train", cfg.n_cnn, seed=cfg.seed, halve=cfg.halve)
+    everything = common.images(cfg.data, "train", cfg.n, seed=cfg.seed, halve=cfg.halve)
+    raw = (
+        everything if linear else common.images(cfg.data, "train", cfg.n_cnn, seed=cfg.seed, halve=cfg.halve)
+    )
     scale = ChannelNormalisation.fit(raw)
     natural = scale.transform(raw)
     # the whitening is that of all images, also where the CNNs see fewer of them than there are pixels
     white = ZCAWhitening.fit(scale.transform(everything)).transform(natural)
     ensembles = [_ensembles(cfg, part, linear=linear) for part in (natural, white)]
-    cut = [matched(a, b) for a, b in zip(*ensembles, strict=True)]
+    cut = [common.matched(a, b) for a, b in zip(*ensembles, strict=True)]
     before, after = (
         learning_order_constancy(cut[0][i], cut[1][i], third=cut[2][i], seed=cfg.seed) for i in range(2)
     )
@@ -243,17 +236,17 @@ def _compared(cfg: WhitenedOrder, *, linear: bool) -> Measured:
         f"drop in {kind} among the fastest": fast[0] - fast[1],
         f"drop in {kind} without whitening": abs(before.value.value - again.value.value),
         f"matched accuracy of {kind}": min(before.accuracy[0], after.accuracy[0]),
-        f"{kind}, natural": running_constancy(ensembles[0][0], ensembles[0][1]),
-        f"{kind}, whitened": running_constancy(ensembles[1][0], ensembles[1][1]),
+        f"{kind}, natural": common.running_constancy(ensembles[0][0], ensembles[0][1]),
+        f"{kind}, whitened": common.running_constancy(ensembles[1][0], ensembles[1][1]),
     }
 
 
 def _ensembles(cfg: WhitenedOrder, train: ImageData, *, linear: bool) -> list[AccessibilityHistory]:
     if linear:
-        spec = linear_network(train, depth=1)
+        spec = common.linear_network(train, depth=1)
         recipe = cfg.recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs)
     else:
         spec, recipe = cfg.spec(train), cfg.recipe(lr=cfg.cnn_lr, epochs=cfg.cnn_epochs)
     each = cfg.nets if linear else cfg.cnn_nets
-    _, (history,) = histories(spec, 3 * each, train, recipe, train, label="Training ensembles")
+    _, (history,) = common.histories(spec, 3 * each, train, recipe, train, label="Training ensembles")
     return [history.networks(slice(i * each, (i + 1) * each)) for i in range(3)]

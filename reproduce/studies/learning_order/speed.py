@@ -9,7 +9,7 @@ from firstlight.theory import deep_linear as dl
 from firstlight.training import geometric_steps
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
-from reproduce.studies.learning_order.common import centred, linear_accuracy, normalised, one_hot, pair
+from reproduce.studies.learning_order import common
 
 CHECKPOINTS = (5, 20, 59, 200)
 
@@ -33,9 +33,9 @@ class InitialSpeed(Study):
 
     def run(self) -> Measured:
         """Full-batch descent on the squared loss."""
-        train, test = pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve)
-        x, z = centred(train, test)
-        moments = dl.principal_moments(x, one_hot(train))
+        train, test = common.pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve)
+        x, z = common.centred(train, test)
+        moments = dl.principal_moments(x, common.one_hot(train))
         seeds = {"definition 3": self.seed, "Glorot": self.seed, "Glorot redrawn": self.seed + 1000}
         runs, rates, starts = {}, {}, {}
         for name, seed in seeds.items():
@@ -123,9 +123,9 @@ class ScaleMatrices(Study):
 
     def run(self) -> Measured:
         """Full-batch gradient descent through the moments of the data, in float64."""
-        train = normalised(self.data, self.n, seed=self.seed, halve=self.halve)
-        (x,) = centred(train)
-        y = one_hot(train)
+        train = common.normalised(self.data, self.n, seed=self.seed, halve=self.halve)
+        (x,) = common.centred(train)
+        y = common.one_hot(train)
         moments = dl.principal_moments(x, y)
         sxx, syx = x.T @ x, y.T @ x
         rate = self.rate / (self.depth * float(moments.values[0]))
@@ -201,11 +201,11 @@ class ShuffledSpeed(Study):
         """Exact at every time, without iterating. A ratio is that of steps to 90 % of the final accuracy."""
         steps = (0, *geometric_steps(self.steps, count=200)[1:])
         times = torch.tensor(steps).double()
-        natural = normalised(self.data, self.n, seed=self.seed, halve=self.halve)
+        natural = common.normalised(self.data, self.n, seed=self.seed, halve=self.halve)
         accuracy = {}
         for kind, train in (("", natural), (", whitened", ZCAWhitening.fit(natural).transform(natural))):
             for name, part in (("true", train), ("shuffled", shuffled_labels(train, seed=self.seed))):
-                accuracy[name + kind] = linear_accuracy(part, part, rate=self.rate, steps=steps)
+                accuracy[name + kind] = common.linear_accuracy(part, part, rate=self.rate, steps=steps)
         reached = {
             name: float(times[(row >= 0.9 * row[-1]).to(torch.uint8).argmax()]) + 1
             for name, row in accuracy.items()

@@ -17,19 +17,7 @@ from firstlight.theory.two_layer_relu import exact_step
 from firstlight.training import Recipe, train_ensemble
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured
-from reproduce.studies.learning_order.common import (
-    SMOKE_CNN,
-    CnnStudy,
-    CompactWatch,
-    bands,
-    centred,
-    ensemble_seed,
-    linear_network,
-    normalised,
-    one_hot,
-    order_by_index,
-    training_accuracy,
-)
+from reproduce.studies.learning_order import common
 from reproduce.studies.learning_order.compact_representation import (
     ComponentConvergence,
     component_convergence,
@@ -78,14 +66,14 @@ class ComponentSpread(Study):
         two, two_white, excess = _two_layers(self, self.data)
         both, both_white, _ = _two_layers(self, self.pair)
         assert two.distance is not None
-        ratios = [a / b for a, b in (bands(part.share_left()[-1]) for part in (both, both_white))]
+        ratios = [a / b for a, b in (common.bands(part.share_left()[-1]) for part in (both, both_white))]
         return {
-            f"{SPREAD} with one layer": order_by_index(natural),
-            f"{SPREAD} with one layer when whitened": order_by_index(white),
+            f"{SPREAD} with one layer": common.order_by_index(natural),
+            f"{SPREAD} with one layer when whitened": common.order_by_index(white),
             "training accuracy of one layer": accuracy,
-            DISTANCE: order_by_index(two.distance[1] / two.distance[0]),
-            SPREAD: order_by_index(two.share_left()[1]),
-            f"{SPREAD} when whitened": order_by_index(two_white.share_left()[1]),
+            DISTANCE: common.order_by_index(two.distance[1] / two.distance[0]),
+            SPREAD: common.order_by_index(two.share_left()[1]),
+            f"{SPREAD} when whitened": common.order_by_index(two_white.share_left()[1]),
             "excess loss left": excess,
             "leading / trailing": ratios[0],
             "leading / trailing when whitened": ratios[1],
@@ -96,13 +84,13 @@ class ComponentSpread(Study):
 
 def _one_layer(cfg: ComponentSpread) -> tuple[Tensor, Tensor, float]:
     """Share of the spread left by SGD, on natural and whitened images, and the accuracy on natural ones."""
-    train = normalised(cfg.one_layer_data, cfg.n, seed=cfg.seed, halve=True)
+    train = common.normalised(cfg.one_layer_data, cfg.n, seed=cfg.seed, halve=True)
     pca = image_pca(train.x)
     basis = pca.truncated(pca.rank(rtol=1e-9)).basis
-    spec = linear_network(train, depth=1)
-    recipe = Recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs, seed=ensemble_seed(cfg.seed))
+    spec = common.linear_network(train, depth=1)
+    recipe = Recipe(lr=cfg.lr, batch_size=100, epochs=cfg.epochs, seed=common.ensemble_seed(cfg.seed))
     steps = (0, recipe.total_steps(len(train)))
-    watch = CompactWatch(train.shape, steps)
+    watch = common.CompactWatch(train.shape, steps)
     shares, accuracies = [], []
     for part in (train, ZCAWhitening.fit(train, pca=pca).transform(train)):
         nets = train_ensemble(spec, cfg.nets, part, recipe, observe=watch, label="Training one layer")
@@ -110,13 +98,13 @@ def _one_layer(cfg: ComponentSpread) -> tuple[Tensor, Tensor, float]:
         # the softmax never trains the mean over classes, whose spread would hide the effect
         convergence = component_convergence(weights, basis, class_mean_removed=True)
         shares.append(convergence.share_left()[-1])
-        accuracies.append(training_accuracy(nets))
+        accuracies.append(common.training_accuracy(nets))
     return shares[0], shares[1], accuracies[0]
 
 
 def _two_layers(cfg: ComponentSpread, name: str) -> tuple[ComponentConvergence, ComponentConvergence, float]:
     """Convergence on natural and on whitened images, and the excess loss left on natural ones."""
-    train = normalised(name, cfg.n, seed=cfg.seed, halve=cfg.halve)
+    train = common.normalised(name, cfg.n, seed=cfg.seed, halve=cfg.halve)
     moments = _moments(train)
     natural, excess = _descent(moments, cfg, rate=cfg.rate)
     whitened, _ = _descent(_whitened(moments), cfg, rate=cfg.whitened_rate)
@@ -124,8 +112,8 @@ def _two_layers(cfg: ComponentSpread, name: str) -> tuple[ComponentConvergence, 
 
 
 def _moments(train: ImageData) -> dl.PrincipalMoments:
-    (x,) = centred(train)
-    return dl.principal_moments(x, one_hot(train))
+    (x,) = common.centred(train)
+    return dl.principal_moments(x, common.one_hot(train))
 
 
 def _whitened(moments: dl.PrincipalMoments, *, eps: float = 1e-8) -> dl.PrincipalMoments:
@@ -172,7 +160,7 @@ RELU = "spread left early in ReLU networks along components"
 
 
 @study("pcbias.fig4b", "pcbias.fig4d")
-class ConvSpread(CnnStudy):
+class ConvSpread(common.CnnStudy):
     """Do convolutional networks, linear and ReLU, also agree first along leading components?"""
 
     # Data and networks.
@@ -185,25 +173,25 @@ class ConvSpread(CnnStudy):
     relu_lr: float = 0.1
 
     scales = {
-        "smoke": dict(**SMOKE_CNN, n=64, linear_epochs=2, epochs=2),
+        "smoke": dict(**common.SMOKE_CNN, n=64, linear_epochs=2, epochs=2),
         "night": dict(halve=False, n=10_000, nets=4, linear_epochs=60, epochs=20),
     }
 
     def run(self) -> Measured:
         """Squared loss for the linear networks, whose optimum is known; cross-entropy for the others."""
-        train = normalised(self.data, self.n, seed=self.seed, halve=self.halve)
+        train = common.normalised(self.data, self.n, seed=self.seed, halve=self.halve)
         white = ZCAWhitening.fit(train).transform(train)
         linear, linear_accuracy = _convergence(train, self, is_linear=True)
         linear_white, _ = _convergence(white, self, is_linear=True)
         relu, relu_accuracy = _convergence(train, self, is_linear=False)
         relu_white, _ = _convergence(white, self, is_linear=False)
         assert linear.distance is not None
-        leading, trailing = bands(relu.share_left()[1])
-        leading_white, trailing_white = bands(relu_white.share_left()[1])
+        leading, trailing = common.bands(relu.share_left()[1])
+        leading_white, trailing_white = common.bands(relu_white.share_left()[1])
         return {
-            DISTANCE: order_by_index(linear.distance[1] / linear.distance[0]),
-            SPREAD: order_by_index(linear.share_left()[1]),
-            f"{SPREAD} when whitened": order_by_index(linear_white.share_left()[1]),
+            DISTANCE: common.order_by_index(linear.distance[1] / linear.distance[0]),
+            SPREAD: common.order_by_index(linear.share_left()[1]),
+            f"{SPREAD} when whitened": common.order_by_index(linear_white.share_left()[1]),
             "training accuracy of linear networks": linear_accuracy,
             f"{RELU} 1-5": leading,
             f"{RELU} 50-100": trailing,
@@ -215,26 +203,26 @@ class ConvSpread(CnnStudy):
 
 def _convergence(train: ImageData, cfg: ConvSpread, *, is_linear: bool) -> tuple[ComponentConvergence, float]:
     """Convergence at half (linear) or a quarter (ReLU) of training and at its end, and training accuracy."""
-    (x,) = centred(train)
-    moments = principal_moments(x, one_hot(train))
+    (x,) = common.centred(train)
+    moments = principal_moments(x, common.one_hot(train))
     basis = moments.basis[:, : int((moments.values > 1e-9 * moments.values[0]).sum())]
     if is_linear:
         name, recipe = cfg.linear_model, cfg.recipe(lr=cfg.lr, epochs=cfg.linear_epochs, loss="mse")
     else:
         name, recipe = (
             cfg.model,
-            cfg.recipe(lr=cfg.relu_lr, epochs=cfg.epochs, seed=ensemble_seed(cfg.seed) + 100),
+            cfg.recipe(lr=cfg.relu_lr, epochs=cfg.epochs, seed=common.ensemble_seed(cfg.seed) + 100),
         )
     spec = cfg.spec(train, model=name)
     total = recipe.total_steps(len(train))
     steps = (0, max(1, total // (2 if is_linear else 4)), total)
-    watch = CompactWatch(train.shape, steps, is_linear)
+    watch = common.CompactWatch(train.shape, steps, is_linear)
     nets = train_ensemble(spec, cfg.nets, train, recipe, observe=watch, label=f"Training {name}")
     weights = torch.stack([net.records[0]["weights"] for net in nets])
     goal: Tensor | None = moments.optimum @ moments.basis.T if is_linear else None
     convergence = component_convergence(weights, basis, optimum=goal, class_mean_removed=not is_linear)
     if not is_linear:
-        return convergence, training_accuracy(nets)
+        return convergence, common.training_accuracy(nets)
     frequencies = train.counts.double() / len(train)
     right = (torch.einsum("nq,akq->ank", x, weights[:, -1].double()) + frequencies).argmax(2) == train.y
     return convergence, float(right.double().mean())
@@ -260,13 +248,13 @@ class ReluSpread(Study):
 
     def run(self) -> Measured:
         """Full-batch descent from paired weights."""
-        train = normalised(self.data, self.n, seed=self.seed, halve=self.halve)
+        train = common.normalised(self.data, self.n, seed=self.seed, halve=self.halve)
         natural, accuracy = _share_left(train, self)
         white, _ = _share_left(ZCAWhitening.fit(train).transform(train), self)
-        leading, trailing = bands(natural)
+        leading, trailing = common.bands(natural)
         return {
-            "order of the spread left": order_by_index(natural),
-            "order of the spread left when whitened": order_by_index(white),
+            "order of the spread left": common.order_by_index(natural),
+            "order of the spread left when whitened": common.order_by_index(white),
             "spread left along components 1-5": leading,
             "spread left along components 50-100": trailing,
             "training accuracy": accuracy,
@@ -275,7 +263,7 @@ class ReluSpread(Study):
 
 def _share_left(train: ImageData, cfg: ReluSpread) -> tuple[Tensor, float]:
     """Spread of the linear part after training over that before, by component; and training accuracy."""
-    (x,) = centred(train)
+    (x,) = common.centred(train)
     y = 2.0 * train.y.double() - 1
     moments = principal_moments(x, y[:, None])
     rank = int((moments.values > 1e-9 * moments.values[0]).sum())
@@ -287,7 +275,7 @@ def _share_left(train: ImageData, cfg: ReluSpread) -> tuple[Tensor, float]:
             shape=train.shape,
             units=cfg.units,
             paired=True,
-            seed=ensemble_seed(cfg.seed) + net,
+            seed=common.ensemble_seed(cfg.seed) + net,
         )
         assert isinstance(model, TwoLayerReLU)
         weights, readout = model.hidden.weight.detach().double(), model.readout.double()
