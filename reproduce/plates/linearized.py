@@ -1,9 +1,9 @@
 """Plates on linearisation: accuracies of networks and linearised ones by width, reported values beside."""
 
 from reproduce.plates.registry import Ledger, Line, Panels, Plates, line_plate, reported
+from reproduce.studies.linearized.gaps import DIGITS, TABLES, ZERO_SHIFTED
 
 plates = Plates("Linearized")
-WIDTHS = ("1", "2", "5", "10", "25", "60")
 DIFFERENCE = {"x": "width factor", "y": "difference of test accuracies"}
 
 
@@ -99,36 +99,27 @@ plates.add(
 )
 
 
-def _table(ledger: Ledger, table: str, where: str, test: dict[str, tuple[float, ...]]) -> Panels:
+def _table(ledger: Ledger, table: str, where: str, solver: tuple[float, ...]) -> Panels:
     kinds = {
         "solver": ("solver", f"solved on {where}", "random labels"),
         "linearised": ("lin", f"linearised on {where}", "other"),
         "network": ("lenet", f"network on {where}", "trained"),
     }
     lines = [Line(k, f"lin.{table}.{id}", name, role) for k, (id, name, role) in kinds.items()]
-    for kind, values in test.items():
-        shares = {width: value / 100 for width, value in zip(WIDTHS, values, strict=False)}
-        lines.append(reported(shares, kind))
+    printed = {"solver": dict(zip((1, 2, 5), solver, strict=True))}
+    printed |= {kind: TABLES[f"{kind} on {where}"] for kind in ("linearised", "network")}
+    for kind, row in printed.items():
+        lines.append(reported({str(width): value / 100 for width, value in row.items()}, kind))
     return [line_plate(ledger, "Test accuracy by width", lines, x="width factor", y="test accuracy")]
 
 
 @plates.numbers("Table 1")
 def binary(ledger: Ledger) -> Panels:
     """Zero or not: LeNet, its linearisation by descent, and the exact solution, by width; reported values beside."""
-    test = {
-        "solver": (97.8, 99.86, 99.89),
-        "linearised": (99.61, 99.75, 99.81, 99.85, 99.85, 99.89),
-        "network": (99.89, 99.89, 99.88, 99.89, 99.89, 99.88),
-    }
-    return _table(ledger, "table1", "zero or not", test)
+    return _table(ledger, "table1", DIGITS, (97.8, 99.86, 99.89))
 
 
 @plates.numbers("Table 2")
 def binary_shifted(ledger: Ledger) -> Panels:
     """As Table 1, with digits shifted by up to seven pixels."""
-    test = {
-        "solver": (86.05, 98.7, 99.17),
-        "linearised": (95.48, 98.51, 98.97, 99.31, 99.51, 99.55),
-        "network": (99.72, 99.80, 99.82, 99.77, 99.82, 99.86),
-    }
-    return _table(ledger, "table2", "shifted zero or not", test)
+    return _table(ledger, "table2", ZERO_SHIFTED, (86.05, 98.7, 99.17))

@@ -57,17 +57,11 @@ class CnnOrder(common.CnnStudy):
     axes = ("epoch", "test accuracy on P components")
     scales = {
         "smoke": dict(
-            **common.SMOKE_CNN,
-            many="photos",
-            n=200,
-            n_test=100,
-            epochs=2,
-            linear_nets=2,
-            linear_epochs=2,
+            **common.SMOKE_CNN, many="photos", n=200, n_test=100, epochs=2, linear_nets=2, linear_epochs=2,
             numbers=(2, 5, 20),
         ),
         "night": dict(n=5000, halve=False, epochs=40, linear_epochs=20),
-    }
+    }  # fmt: skip
 
     def run(self) -> Measured:
         """Train the ensembles once and read everything from them."""
@@ -113,17 +107,14 @@ def _projected(
     rows = [history.accuracy.mean(0) for history in probed]
     times = [(int(row.argmax()) + 1) / len(row) for row in rows]
     count = len(cfg.numbers)
-    return (
-        members,
-        order,
-        {
-            "peak time": by(cfg.numbers, times[:count]),
-            "peak time on random directions": by(ends, times[count:]),
-            "fall of accuracy": float(rows[0].max() - rows[0][-1]),
-            **{f"P = {p}": row for p, row in zip(cfg.numbers, rows, strict=False)},
-            "P = all": order.accuracy.mean(0),
-        },
-    )
+    measured: dict[str, float | Series | Tensor] = {
+        "peak time": by(cfg.numbers, times[:count]),
+        "peak time on random directions": by(ends, times[count:]),
+        "fall of accuracy": float(rows[0].max() - rows[0][-1]),
+        **{f"P = {p}": row for p, row in zip(cfg.numbers, rows, strict=False)},
+        "P = all": order.accuracy.mean(0),
+    }
+    return members, order, measured
 
 
 def _linear_order(cfg: CnnOrder, train: ImageData, test: ImageData) -> AccessibilityHistory:
@@ -293,17 +284,6 @@ class ReluOrderPeak(Study):
         }
 
 
-class _At:
-    """Calls a recorder at chosen steps only."""
-
-    def __init__(self, recorder: AccessibilityRecorder, steps: tuple[int, ...]) -> None:
-        self.recorder, self.steps = recorder, frozenset(steps)
-
-    def __call__(self, step: int, model: nn.Module) -> None:
-        if step in self.steps:
-            self.recorder.record(model)
-
-
 def _curves(
     cfg: ReluOrderPeak, data: ImageData, test: ImageData, steps: tuple[int, ...]
 ) -> tuple[Tensor, Tensor, float]:
@@ -314,8 +294,13 @@ def _curves(
         probes = [AccessibilityRecorder(part.x, part.y) for part in (test, data)]
         targets = 2.0 * data.y.float()[:, None] - 1
         recipe = Recipe(lr=cfg.lr, batch_size=None, steps=cfg.steps, loss="mse", seed=seed)
-        observers = [_At(probes[0], steps), _At(probes[1], steps[-1:])]
-        train(model, data.x, targets, recipe, observers=observers, show=False)
+
+        def look(step: int, model: nn.Module) -> None:
+            for probe, wanted in zip(probes, (steps, steps[-1:]), strict=True):
+                if step in wanted:
+                    probe.record(model)
+
+        train(model, data.x, targets, recipe, observers=[look], show=False)
         return probes[0].state_dict(), probes[1].state_dict()
 
     seeds = [common.ensemble_seed(cfg.seed) + i for i in range(2 * cfg.nets)]

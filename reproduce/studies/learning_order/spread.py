@@ -1,6 +1,7 @@
 """Studies of the spread between networks: how far they agree along each component."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -48,17 +49,10 @@ class ComponentSpread(Study):
     axes, log_axes = ("principal component", "spread left"), "xy"
     scales = {
         "smoke": dict(
-            one_layer_data="photos",
-            data="photos",
-            pair="photos:coffee/flower",
-            n=900,
-            halve=True,
-            width=32,
-            nets=2,
-            epochs=2,
-            steps=4,
+            one_layer_data="photos", data="photos", pair="photos:coffee/flower", n=900, halve=True, width=32, nets=2,
+            epochs=2, steps=4,
         )
-    }
+    }  # fmt: skip
 
     def run(self) -> Measured:
         """Three data sets, natural and whitened."""
@@ -209,10 +203,8 @@ def _convergence(train: ImageData, cfg: ConvSpread, *, is_linear: bool) -> tuple
     if is_linear:
         name, recipe = cfg.linear_model, cfg.recipe(lr=cfg.lr, epochs=cfg.linear_epochs, loss="mse")
     else:
-        name, recipe = (
-            cfg.model,
-            cfg.recipe(lr=cfg.relu_lr, epochs=cfg.epochs, seed=common.ensemble_seed(cfg.seed) + 100),
-        )
+        seed = common.ensemble_seed(cfg.seed) + 100
+        name, recipe = cfg.model, cfg.recipe(lr=cfg.relu_lr, epochs=cfg.epochs, seed=seed)
     spec = cfg.spec(train, model=name)
     total = recipe.total_steps(len(train))
     steps = (0, max(1, total // (2 if is_linear else 4)), total)
@@ -269,14 +261,12 @@ def _share_left(train: ImageData, cfg: ReluSpread) -> tuple[Tensor, float]:
     rank = int((moments.values > 1e-9 * moments.values[0]).sum())
     before, after, accuracy = [], [], 0.0
     for net in range(cfg.nets):
-        model = build(
-            "two_layer_relu",
-            classes=1,
-            shape=train.shape,
-            units=cfg.units,
-            paired=True,
-            seed=common.ensemble_seed(cfg.seed) + net,
-        )
+        options: dict[str, Any] = {
+            "units": cfg.units,
+            "paired": True,
+            "seed": common.ensemble_seed(cfg.seed) + net,
+        }
+        model = build("two_layer_relu", classes=1, shape=train.shape, **options)
         assert isinstance(model, TwoLayerReLU)
         weights, readout = model.hidden.weight.detach().double(), model.readout.double()
         rate = cfg.rate * 4 / float(readout.square().sum()) / float(moments.values[0])

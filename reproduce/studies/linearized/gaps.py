@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from jaxtyping import Float
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
@@ -364,19 +363,6 @@ OTHER = 1000  # added to the seed of the second network
 DISTANCE, MEANS, NETWORKS = "distance of outputs", "distance of mean outputs", "distance of two networks"
 
 
-class OutputRecorder:
-    """Outputs on given images at given steps."""
-
-    def __init__(self, images: Float[Tensor, "n c h w"], steps: tuple[int, ...]) -> None:
-        self.images, self.steps = images, frozenset(steps)
-        self.seen: list[Tensor] = []
-
-    def __call__(self, step: int, model: nn.Module) -> None:
-        """Record if the step is wanted."""
-        if step in self.steps:
-            self.seen.append(model(self.images.to(device_of(model)))[:, 0].cpu().double())
-
-
 def _paths(width: float, *, cfg: "Trajectories", at: tuple[int, ...]) -> Tensor:
     """Outputs of the network, of its linearisation and of another network: 3 x steps x images."""
     part, _, test = parts_of(cfg.task, seed=cfg.seed)
@@ -384,12 +370,16 @@ def _paths(width: float, *, cfg: "Trajectories", at: tuple[int, ...]) -> Tensor:
     recipe = Recipe(
         lr=cfg.rate, momentum=MOMENTUM, loss=LOSS, batch_size=None, steps=cfg.steps, seed=cfg.seed
     )  # fmt: skip
-    paths = []
+    paths: list[list[Tensor]] = []
+
+    def look(step: int, model: nn.Module) -> None:
+        if step in at:
+            paths[-1].append(model(test.x.to(device_of(model)))[:, 0].cpu().double())
+
     for model in (spec(cfg.seed), linearize(spec(cfg.seed)), spec(cfg.seed + OTHER)):
-        recorder = OutputRecorder(test.x, at)
-        train(model, part.x, part.targets, recipe, observers=[recorder], show=False, fused=True)
-        paths.append(torch.stack(recorder.seen))
-    return torch.stack(paths)
+        paths.append([])
+        train(model, part.x, part.targets, recipe, observers=[look], show=False, fused=True)
+    return torch.stack([torch.stack(path) for path in paths])
 
 
 @study("lin.figA2.trajectories")
