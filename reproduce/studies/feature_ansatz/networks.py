@@ -25,7 +25,7 @@ from firstlight.measures.feature_ansatz.ansatz import FILTERS, INITIAL, TRAINED
 from firstlight.models import ModelSpec, build
 from firstlight.training import Recipe, accuracy, train_once
 from reproduce.catalogue import Study, study
-from reproduce.evidence import Measured, Series, by
+from reproduce.evidence import Measured, Point, Series, by
 from reproduce.studies.feature_ansatz import common
 from reproduce.weights.resnet50 import resnet50_imagenet, resnet50_normalised
 
@@ -252,19 +252,23 @@ class AnsatzSmallNetworks(Study):
             zip(plans, map_tasks(common.measured_network, plans, label="Small networks"), strict=True)
         )
         small = {plan: network for plan, network in networks.items() if plan.kernel == self.kernels[0]}
+        # those poolings that have all filter sizes, on the first data set
+        swept = {
+            k: n for k, n in networks.items() if k.data == self.data[0] and k.pooling in self.kernel_poolings
+        }
         return {
             **_by_network(small),
-            **_by_pooling(small),
-            **_by_kernel(networks, self),
+            **_by_group(
+                "pooling", {p: {k: n for k, n in small.items() if k.pooling == p} for p in common.POOLINGS}
+            ),
+            **_by_group(
+                "kernel", {q: {k: n for k, n in swept.items() if k.kernel == q} for q in self.kernels}
+            ),
             "lowest test accuracy": by(
                 self.data,
                 [min(n.test_accuracy for plan, n in networks.items() if plan.data == d) for d in self.data],
             ),
         }
-
-
-def _mean(networks: Networks, pair: str, what: str) -> float:
-    return float(torch.cat([n.layers(pair, what) for n in networks.values()]).mean())
 
 
 def _by_network(networks: Networks) -> Measured:
@@ -289,24 +293,16 @@ def _by_network(networks: Networks) -> Measured:
     }
 
 
-def _by_pooling(networks: Networks) -> Measured:
-    groups = {p: {k: n for k, n in networks.items() if k.pooling == p} for p in common.POOLINGS}
+def _by_group(what: str, groups: Mapping[Point, Networks]) -> Measured:
+    """Means over layers and over the networks of each group."""
     return {
-        f"cosine by pooling{name}": by(groups, [_mean(g, pair, f"{prefix}cosine") for g in groups.values()])
-        for name, (pair, prefix) in COLUMNS.items()
-    }
-
-
-def _by_kernel(networks: Networks, cfg: AnsatzSmallNetworks) -> Measured:
-    """Means over layers and those poolings that have all filter sizes, on the first data set."""
-    wanted = {
-        plan: network
-        for plan, network in networks.items()
-        if plan.data == cfg.data[0] and plan.pooling in cfg.kernel_poolings
-    }
-    groups = {size: {k: n for k, n in wanted.items() if k.kernel == size} for size in cfg.kernels}
-    return {
-        f"cosine by kernel{name}": by(groups, [_mean(g, pair, f"{prefix}cosine") for g in groups.values()])
+        f"cosine by {what}{name}": by(
+            groups,
+            [
+                float(torch.cat([n.layers(pair, f"{prefix}cosine") for n in g.values()]).mean())
+                for g in groups.values()
+            ],
+        )
         for name, (pair, prefix) in COLUMNS.items()
     }
 

@@ -19,6 +19,7 @@ from reproduce.studies.linearized.common import (
     DESK_BINARY,
     SHIFT,
     SMOKE_BINARY,
+    CaseSpectrum,
     factor,
     gaussian_condition,
     pairs_by_width,
@@ -51,38 +52,41 @@ class AlexnetRank(Study):
         return rank_readings(spectra(self.task, self.widths, model="alexnet", seed=self.seed), "photographs")
 
 
-DESK_TASK = Task(n=300, n_valid=10, n_test=10)
-SMOKE_TASK = Task(data="photos", n=8, n_valid=8, n_test=8)
 SIZE = 50  # of the matrices with known rank
 
 
+class UntrainedLenets(Study):
+    """Settings of studies of untrained networks on digits, shifted or not."""
+
+    task: Task = Task(n=300, n_valid=10, n_test=10)
+    widths: tuple[float, ...] = (1, 2, 4)
+
+    scales = {
+        "smoke": dict(task=Task(data="photos", n=8, n_valid=8, n_test=8), widths=(0.5, 1)),
+        # x60 takes more than twice as long as all
+        "night": dict(task=Task(n=600, n_valid=10, n_test=10), widths=(1, 2, 5, 10, 25)),
+    }
+
+    def spectra(self, *, shift: int = 0) -> dict[float, CaseSpectrum]:
+        """Kernels by width factor, shared by the studies."""
+        return spectra(replace(self.task, shift=shift), self.widths, model="lenet", seed=self.seed)
+
+
 @study("lin.effective_rank.def", "lin.fig6.lenet_rank", "lin.fig6.shifted_rank")
-class EffectiveRanks(Study):
+class EffectiveRanks(UntrainedLenets):
     """Does the tangent kernel of LeNet gain rank with width?
 
     Effective rank from the kernel and from the Jacobian side by side: they differ several-fold. All ranks
     are shares of the number of rows.
     """
 
-    # Untrained networks on digits, shifted or not.
-    task: Task = DESK_TASK
-    widths: tuple[float, ...] = (1, 2, 4)
-
-    scales = {
-        "smoke": dict(task=SMOKE_TASK, widths=(0.5, 1)),
-        "night": dict(
-            task=Task(n=600, n_valid=10, n_test=10), widths=(1, 2, 5, 10, 25)
-        ),  # x60 takes more than twice as long as all
-    }
-
     def run(self) -> Measured:
         """Kernels of untrained networks."""
-        shifted = replace(self.task, shift=SHIFT)
         equal = torch.ones(SIZE, dtype=torch.float64)
         one = torch.nn.functional.pad(equal[:1], (0, SIZE - 1))
         return {
-            **rank_readings(spectra(self.task, self.widths, model="lenet", seed=self.seed), "digits"),
-            **rank_readings(spectra(shifted, self.widths, model="lenet", seed=self.seed), "shifted digits"),
+            **rank_readings(self.spectra(), "digits"),
+            **rank_readings(self.spectra(shift=SHIFT), "shifted digits"),
             "effective rank of 50 equal values": effective_rank(equal),
             "effective rank of one value": effective_rank(one),
         }
@@ -93,31 +97,20 @@ SHARES = 50
 
 
 @study("lin.fig7.conditioning")
-class Conditioning(Study):
+class Conditioning(UntrainedLenets):
     """Does width raise the smallest singular values of the Jacobian and improve its condition?
 
     The kernels are those of the effective ranks. The figure shows the whole distribution.
     """
 
-    # Untrained networks on digits.
-    task: Task = DESK_TASK
-    widths: tuple[float, ...] = (1, 2, 4)
-
     drawn = "distribution"
     axes = ("share of the singular values below", "singular value")
     at = "shares"
     log_axes = "y"
-    scales = {
-        "smoke": dict(task=SMOKE_TASK, widths=(0.5, 1)),
-        "night": dict(
-            task=Task(n=600, n_valid=10, n_test=10), widths=(1, 2, 5, 10, 25)
-        ),  # x60 takes more than twice as long as all
-    }
 
     def run(self) -> Measured:
         """Kernels of untrained networks."""
-        digits = spectra(self.task, self.widths, model="lenet", seed=self.seed)
-        shifted = spectra(replace(self.task, shift=SHIFT), self.widths, model="lenet", seed=self.seed)
+        digits, shifted = self.spectra(), self.spectra(shift=SHIFT)
         points = [factor(width) for width in self.widths]
         shares = torch.linspace(0, 1, SHARES, dtype=torch.float64)
         return {
