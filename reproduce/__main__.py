@@ -33,7 +33,6 @@ def run(
     *,
     scale: Scale = "smoke",
     seeds: int | None = None,
-    budget: str = "0s",
     record: Path | None = None,
     output: OutputFile = Path("ledger.html"),
     static: Static = False,
@@ -50,8 +49,6 @@ def run(
         A claim, a theme, the beginning of claim ids such as `linear.`, or `all`.
     seeds
         Number of seeds, instead of each study's own.
-    budget
-        Time to spend on further seeds for claims that are open, such as 90s, 30m or 2h.
     record
         Folder to write the ledger into: one JSON file per scale and theme, and the figures.
     output
@@ -66,13 +63,14 @@ def run(
     from firstlight._internal.environment import code_commit
     from firstlight._internal.executor import on_cluster
     from firstlight._internal.store.runs import Store
-    from firstlight.cli.output import print_json, seconds_of
+    from firstlight.cli.output import print_json
+    from reproduce.catalogue import studies
     from reproduce.entries import record as write
     from reproduce.pages import write_ledger
     from reproduce.run import reproduce, studies_of, study_figures
 
     page_file(output)
-    allowed, place = seconds_of(budget), choose_device(device)
+    place = choose_device(device)
     wanted = studies_of(what, scale=scale)
     costs = _recorded_costs(record or LEDGER, scale, wanted)
     if costs:
@@ -89,7 +87,7 @@ def run(
         print(f"[{index + 1}/{total}] {name}{cost}", file=sys.stderr)
 
     with computing_on(place), on_cluster(cluster):
-        entries = reproduce(what, scale=scale, seed=seed, n_seeds=seeds, budget=allowed, listen=announce)
+        entries = reproduce(what, scale=scale, seed=seed, n_seeds=seeds, listen=announce)
     if others := sum(bool(entry.runs) and entry.commit != code_commit() for entry in entries):
         print(
             f"Note: the runs behind {others} of {len(entries)} claims were stored at another commit of this version.",
@@ -105,7 +103,9 @@ def run(
                 "Note: some runs were made with uncommitted changes (a '+' after the commit).",
                 file=sys.stderr,
             )
-        for path in write(entries, record, figures=study_figures(entries, Store())):
+        figures = study_figures(entries, Store())
+        shown = {name: figure for name, figure in figures.items() if studies()[name].has_own_figure()}
+        for path in write(entries, record, figures=shown):
             print(f"Wrote {path}.", file=sys.stderr)
     page = write_ledger(entries, output, store=Store(), static=static)
     print(f"Wrote {page}. Open it in a browser.", file=sys.stderr)
@@ -118,7 +118,7 @@ def list_claims(*, theme: str | None = None, json: AsJson = False) -> None:
     Parameters
     ----------
     theme
-        Only one of first_layer, learning_order, feature_ansatz, identity, linearized, since.
+        Only one of first_layer, learning_order, feature_ansatz, identity, linearized, newer_papers.
     """
     from dataclasses import asdict
 

@@ -24,7 +24,7 @@ TITLES = {
     "Generalization under Extreme Overparameterization, ICLR 2020, arXiv 1902.04698",
     "Linearized": "M. Samarin, V. Roth, D. Belius: Feature Learning and Random Features in Standard Finite-Width "
     "Convolutional Neural Networks: An Empirical Study, UAI 2022, PMLR 180:1718-1727",
-    "Since": "Later papers, which docs/references.md lists",
+    "NewerPapers": "Later papers, which docs/references.md lists",
 }
 """The papers in full, by the short names that claims use."""
 
@@ -206,7 +206,7 @@ def _panels(drawing: Drawing, found: Mapping[str, list[Entry]], folder: Path) ->
         return kept(drawing, folder)
     if drawing.numbers:
         ledger = {id: largest(entries) for id, entries in found.items() if entries}
-        return {title: drawn(f) for title, f in drawing.numbers(ledger).items() if f.plot["data"]}
+        return {figure.title: drawn(figure) for figure in drawing.numbers(ledger) if figure.plot["data"]}
     if drawing.absent:
         return {}
     files = [(s, figure_file(folder, s, drawing.study)) for s in ("night", "desk")]
@@ -243,6 +243,5 @@ def status_table() -> str:
     rows = [["paper", "plate", "drawn from"], ["---"] * 3]
     for plate in plates():
         if drawing := plate.drawing:
-            how = f"cannot be had: {drawing.absent}" if drawing.absent else drawing.status
-            rows.append([drawing.paper, drawing.name, how])
+            rows.append([drawing.paper, drawing.name, drawing.status])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)

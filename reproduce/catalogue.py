@@ -6,11 +6,11 @@ import inspect
 import json
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import torch
 from torch import Tensor
@@ -20,10 +20,10 @@ from firstlight._internal.registry import Registry
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.dots import Dots, dots
 from firstlight.pages.figures.figure import Figure
-from reproduce.evidence import Estimate, Evidence, Measured
+from reproduce.evidence import Evidence, Measured
 from reproduce.judge import Rule
 
-THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "since")
+THEMES = ("first_layer", "learning_order", "feature_ansatz", "identity", "linearized", "newer_papers")
 """The themes of the five papers and that of later ones, which are folders of ``studies/``."""
 
 SCALES = ("smoke", "desk", "night")
@@ -108,8 +108,11 @@ def select(what: str) -> list[Claim]:
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Base of what a study can be told: each subclass becomes a frozen dataclass by itself.
+class Study:
+    """One experiment, run once per seed. It measures and judges nothing.
+
+    A subclass opens its docstring with the question, and declares its settings as the fields of a frozen dataclass,
+    which it becomes by itself, what differs from them at a scale, and :meth:`run`. Everything else is inherited.
 
     Parameters
     ----------
@@ -119,29 +122,11 @@ class Settings:
 
     seed: int = 0
 
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, kw_only=True)(cls)
-
-
-class Study:
-    """One experiment, run once per seed. It measures and judges nothing.
-
-    A subclass opens its docstring with the question, and declares its settings (a `Config` of :class:`Settings`),
-    those of each scale that it can run at, and :meth:`run`. Everything else is inherited.
-    """
-
-    Config: ClassVar[type[Settings]]
-    scales: ClassVar[dict[str, Any]] = {}
-    """Settings by scale; smoke and desk are the defaults of the `Config` where nothing else is said."""
+    scales: ClassVar[dict[str, dict[str, Any]]] = {}
+    """Settings by scale that are not the defaults; smoke and desk can always be run, night only if it stands here."""
 
     n_seeds: ClassVar[int] = 5
     """Seeds that judge a claim at desk scale; exact studies need one."""
-
-    stated: ClassVar[Mapping[str, Any]] = {}
-    """Settings that the config does not hold, by the keys of `published` in claims.yaml."""
-
-    unit: ClassVar[str] = ""
-    """What the vertical axis of the inherited figure says."""
 
     drawn: ClassVar[Mapping[str, str] | str] = {}
     """What the figure draws, each with its role: a series over its points, an array, a number as a level line. Or how
@@ -161,26 +146,27 @@ class Study:
     claims: ClassVar[tuple[str, ...]]
     """Identifiers of the claims that its measurements judge."""
 
-    @classmethod
-    def run(cls, cfg: Any) -> Measured:
-        """Measure everything for the one seed ``cfg.seed``."""
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    def run(self) -> Measured:
+        """Measure everything for the one seed ``self.seed``."""
         raise NotImplementedError
 
     @classmethod
     def figure(cls, evidence: Evidence) -> Figure:
         """Draw the evidence."""
-        if cls.drawn:
-            return drawing(cls, evidence, cls.drawn, axes=cls.axes)
-        own, nulls = cls.spoken_of(evidence)
-        return overview(evidence, own, nulls, title=cls.question(), unit=cls.unit)
+        return drawing(cls, evidence) if cls.drawn else overview(cls, evidence)
 
     @classmethod
-    def spoken_of(cls, evidence: Evidence) -> tuple[list[str], list[str]]:
-        """Measurements that the rules of its claims name, and those that only their nulls name."""
-        pairs = [rule.spoken_of(evidence) for id in cls.claims if (rule := claims()[id].rule)]
-        own = dict.fromkeys(name for names, _ in pairs for name in names)
-        nulls = dict.fromkeys(name for _, names in pairs for name in names if name not in own)
-        return list(own), list(nulls)
+    def has_own_figure(cls) -> bool:
+        """Whether it draws more than what its rules name: such a figure is recorded, for a plate or a page."""
+        return bool(cls.drawn) or cls.figure.__func__ is not Study.figure.__func__  # type: ignore[attr-defined]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What names a run and is recorded: the fields, and what else decides the numbers."""
+        return dataclasses.asdict(self)
 
     @classmethod
     def question(cls) -> str:
@@ -188,17 +174,16 @@ class Study:
         return inspect.cleandoc(cls.__doc__ or "").splitlines()[0]
 
     @classmethod
-    def config(cls, scale: str, *, seed: int | None = None) -> Any:
-        """Settings of a scale, with another seed if wanted; night falls back on desk."""
+    def at_scale(cls, scale: str, **settings: Any) -> Self:
+        """The study with the settings of a scale, and others if wanted; night falls back on desk."""
         if scale not in SCALES:
             raise unknown_name("scale", scale, SCALES)
-        cfg = cls.scales[scale if scale in cls.scales else "desk"]
-        return cfg if seed is None else dataclasses.replace(cfg, seed=seed)
+        return cls(**{**cls.scales.get(scale, cls.scales.get("desk", {})), **settings})
 
     @classmethod
     def seeds(cls, scale: str, *, first: int | None = None, count: int | None = None) -> tuple[int, ...]:
         """Seeds to run at a scale: one at smoke, three at night, `n_seeds` at the desk, unless `count` is given."""
-        start = cls.config(scale).seed if first is None else first
+        start = cls.at_scale(scale).seed if first is None else first
         usual = {"smoke": 1, "night": min(NIGHT_SEEDS, cls.n_seeds)}
         return tuple(range(start, start + (count or usual.get(scale, cls.n_seeds))))
 
@@ -228,9 +213,7 @@ def study(*ids: str) -> Callable[[S], S]:
         for id in ids:
             assert id in known, f"{cls.name}: {id} is not in claims.yaml"
             assert known[id].theme == cls.theme, f"{cls.name}: {id} belongs to another theme"
-        cls.scales = {
-            scale: cls.Config() for scale in ("smoke", "desk") if scale not in cls.scales
-        } | cls.scales
+        cls.scales = {"smoke": {}, "desk": {}} | cls.scales
         assert set(cls.scales) <= set(SCALES), f"{cls.name}: unknown scales {set(cls.scales) - set(SCALES)}"
         assert cls.question().endswith("?"), f"{cls.name}: the docstring must open with a question"
         if all(known[id].exact for id in ids) and "n_seeds" not in vars(cls):
@@ -249,63 +232,34 @@ def study_of(claim_id: str) -> type[Study] | None:
 
 # ---------------------------------------------------------------- the inherited figure
 
-WIDEST = 1e3  # intervals of a single seed are infinite; figures leave them out
 
-
-def drawing(
-    study: type[Study], evidence: Evidence, drawn: Mapping[str, str] | str, *, axes: tuple[str, str]
-) -> Figure:
-    """Draw series, arrays and numbers by name, with the range over seeds; what was not measured is left out.
-
-    Parameters
-    ----------
-    study : type of Study
-        Has the question, and says where the points lie and which axes are logarithmic.
-    evidence : Evidence
-        Measurements over seeds.
-    drawn : mapping of str to str, or str
-        See :attr:`Study.drawn`.
-    axes : tuple of str
-        See :attr:`Study.axes`.
-    """
-    if isinstance(drawn, str):
-        names = [name for name in evidence.arrays if name.startswith(drawn)]
-        looks: list[dict[str, Any]] = [
-            {"shade": index / max(len(names) - 1, 1)} for index in range(len(names))
-        ]
+def drawing(study: type[Study], evidence: Evidence) -> Figure:
+    """Draw what a study declares, with the range over seeds; what was not measured is left out."""
+    if isinstance(study.drawn, str):
+        names = [name for name in evidence.arrays if name.startswith(study.drawn)]
+        looks: list[dict[str, Any]] = [{"shade": i / max(len(names) - 1, 1)} for i in range(len(names))]
     else:
-        names = [name for name in drawn if name in evidence.arrays or name in evidence.values]
-        looks = [{"role": drawn[name]} for name in names]
+        names = [name for name in study.drawn if name in evidence.arrays or name in evidence.values]
+        looks = [{"role": study.drawn[name]} for name in names]
     lines = [name for name in names if evidence.points(name) or name in evidence.arrays]
     tables = {name: _rows_of(evidence, name) for name in lines}
     shared = min(table.shape[1] for table in tables.values())  # ranks differ by seed
-    tables = {
-        name: tables[name][:, :shared]
-        if name in tables
-        else evidence.values[name][None][:, None].expand(-1, shared)
-        for name in names
+    levels = {
+        name: evidence.values[name][None][:, None].expand(-1, shared) for name in names if name not in lines
     }
-    (x, y), points = axes, evidence.points(lines[0])[:shared]
-    said: dict[str, Any] = {
-        "title": study.question(),
-        "alt": f"{y} against {x or 'name'}: {', '.join(names)}",
-        "y": y,
-    }
+    rows = [
+        (name, {**tables, **levels}[name][:, :shared], look) for name, look in zip(names, looks, strict=True)
+    ]
+    (x, y), points = study.axes, evidence.points(lines[0])[:shared]
+    alt = f"{y} against {x or 'name'}: {', '.join(names)}"
+    said: dict[str, Any] = {"title": study.question(), "alt": alt, "y": y}
     if not x or any(isinstance(point, str) for point in points):
-        rows = zip(names, looks, strict=True)
-        return dots(
-            [str(point) for point in points],
-            [Dots.of(name, list(tables[name].unbind(1)), **look) for name, look in rows],
-            **said,
-        )
+        series = [Dots.of(name, list(table.unbind(1)), **look) for name, table, look in rows]
+        return dots([str(point) for point in points], series, **said)
     at = evidence.arrays[study.at][0][:shared].tolist() if study.at else [float(point) for point in points]
+    log: dict[str, Any] = {f"log_{axis}": axis in study.log_axes for axis in "xy"}
     return curves(
-        [Curve(name=name, values=tables[name], **look) for name, look in zip(names, looks, strict=True)],
-        x=x,
-        at=at or None,
-        log_x="x" in study.log_axes,
-        log_y="y" in study.log_axes,
-        **said,
+        [Curve(name=n, values=table, **look) for n, table, look in rows], x=x, at=at or None, **log, **said
     )
 
 
@@ -319,49 +273,24 @@ def _rows_of(evidence: Evidence, name: str) -> Tensor:
     return torch.stack([row[:shared] for row in rows])
 
 
-def overview(
-    evidence: Evidence, names: Sequence[str], nulls: Sequence[str], *, title: str, unit: str = ""
-) -> Figure:
-    """Draw every number with its interval, one column each, those of the null apart.
-
-    Parameters
-    ----------
-    evidence : Evidence
-        Measurements over seeds.
-    names, nulls : sequence of str
-        Which of them, and which belong to the null.
-    title : str
-        Of the figure.
-    unit : str, optional
-        What the vertical axis says.
-    """
-    own, control = evidence.estimates(names), evidence.estimates(nulls)
-    series = []
-    if own:
-        rows = [*own.values(), *[None] * len(control)]
-        series.append(_dots("measured, with 95 % interval", rows, role="trained"))
-    if control:
-        rows = [*[None] * len(own), *control.values()]
-        series.append(_dots("null, with 95 % interval", rows, role="null"))
-    return dots(
-        [*own, *control],
-        series,
-        title=title,
-        alt=f"{title} Measured numbers with their intervals.",
-        y=unit or "value",
-    )
-
-
-def _dots(name: str, estimates: Sequence[Estimate | None], *, role: str) -> Dots:
-    nan = float("nan")
-    rows = [
-        (nan, nan, nan)
-        if e is None
-        else (e.mean, *((e.low, e.high) if e.high - e.low < WIDEST else (e.mean, e.mean)))
-        for e in estimates
+def overview(study: type[Study], evidence: Evidence) -> Figure:
+    """Draw every number that the rules name, with its range over seeds, those that only nulls name apart."""
+    pairs = [rule.spoken_of(evidence) for id in study.claims if (rule := claims()[id].rule)]
+    own = evidence.estimates(dict.fromkeys(name for names, _ in pairs for name in names))
+    null = evidence.estimates(dict.fromkeys(name for _, names in pairs for name in names))
+    null = {label: e for label, e in null.items() if label not in own}
+    nothing = torch.tensor([float("nan")])
+    series = [
+        Dots.of(
+            word,
+            [torch.tensor(e.seeds) if n in part else nothing for n, e in {**own, **null}.items()],
+            role=role,
+        )
+        for word, part, role in (("measured", own, "trained"), ("null", null, "null"))
+        if part
     ]
-    middle, low, high = (tuple(column) for column in zip(*rows, strict=True))
-    return Dots(name=name, middle=middle, low=low, high=high, role=role)
+    title = study.question()
+    return dots([*own, *null], series, title=title, alt=f"{title} Measured numbers over seeds.", y="value")
 
 
 # ---------------------------------------------------------------- departures
@@ -389,9 +318,7 @@ SAID_OF_THE_PAPER = ("where", "remarks", "unclear", "paper", "authors", "year", 
 """Keys of `published` that are no settings."""
 
 
-def departures(
-    claim: Claim, settings: Mapping[str, Any], *, n_seeds: int, stated: Mapping[str, Any] | None = None
-) -> dict[str, str]:
+def departures(claim: Claim, settings: Mapping[str, Any], *, n_seeds: int) -> dict[str, str]:
     """Say, for each published setting, what a run had instead; what it does not state is one too.
 
     Parameters
@@ -402,10 +329,8 @@ def departures(
         Those of the run, as its study declares them or as the ledger records them.
     n_seeds : int
         How many seeds ran.
-    stated : mapping of str to object, optional
-        What the study says of itself beside its settings, see :attr:`Study.stated`.
     """
-    told = dict(stated or {})
+    told: dict[str, Any] = {}
     given = {name: value for name, value in flat(settings).items() if value is not None}
     # of `width` and `widths`, the list says what was varied
     for name, value in sorted(given.items(), key=lambda item: not isinstance(item[1], list)):

@@ -140,13 +140,6 @@ class Judgement:
     reason: str = ""
     outcomes: dict[str, Outcome] = field(default_factory=dict)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether further seeds may change the verdict."""
-        return self.verdict == INCONCLUSIVE or (
-            self.verdict == PARTLY and self.outcomes["reproduced"] is Outcome.OPEN
-        )
-
 
 def judge(rule: Rule, evidence: Evidence, *, exact: bool = False) -> Judgement:
     """Apply a rule to the evidence.

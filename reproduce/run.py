@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -23,9 +22,6 @@ from reproduce.evidence import Evidence
 from reproduce.judge import NOT_RUN, identifier, judge, names_in
 
 Listener = Callable[[str, int, int], None]
-MOST_SEEDS = 30
-"""Where adding seeds ends even if the budget has not: an interval shrinks no further than its root."""
-
 
 NO_NIGHT = "it has no night settings; `--scale desk` is what two cores give"
 
@@ -85,13 +81,13 @@ def run_study(study: type[Study], *, scale: str, store: Store, seed: int | None 
     At night the tasks of a study are kept as they finish, so that a run that was killed goes on with the
     next of them.
     """
-    cfg = study.config(scale, seed=seed)
+    one = study.at_scale(scale) if seed is None else study.at_scale(scale, seed=seed)
 
     def compute(scratch: Path) -> dict[str, Any]:
         with keeping(KeptOutcomes(scratch)) if scale == "night" else nullcontext():
-            return dict(study.run(cfg))
+            return dict(one.run())
 
-    spec = RunSpec(what=f"study:{study.name}", config=dataclasses.asdict(cfg))
+    spec = RunSpec(what=f"study:{study.name}", config=one.settings)
     return store.fetch_or_run(spec, compute)
 
 
@@ -114,7 +110,6 @@ def reproduce(
     store: Store | None = None,
     seed: int | None = None,
     n_seeds: int | None = None,
-    budget: float = 0.0,
     listen: Listener = lambda name, index, total: None,
     device: DeviceLike | None = None,
 ) -> list[Entry]:
@@ -132,8 +127,6 @@ def reproduce(
         First seed of every study, instead of its own.
     n_seeds : int, optional
         Number of seeds, instead of each study's own.
-    budget : float, default 0.0
-        Seconds to spend on further seeds for claims that they may still decide.
     listen : callable
         Told the name, index and number of studies before each of them starts.
     device : str or torch.device, optional
@@ -152,9 +145,6 @@ def reproduce(
         listen(name, index, len(studies))
         seeds = study.seeds(scale, first=seed, count=n_seeds)
         finished[name] = run_seeds(study, seeds, scale=scale, store=store)
-    ends = time.monotonic() + budget
-    for name, study in studies.items():
-        finished[name] = _until_decided(study, finished[name], listed, scale=scale, store=store, ends=ends)
     return [_entry(claim, finished, scale) for claim in listed]
 
 
@@ -164,19 +154,6 @@ def studies_of(what: str, *, scale: str) -> dict[str, type[Study]]:
         raise unknown_name("scale", scale, SCALES)
     named = {s.name: s for claim in select(what) if (s := study_of(claim.id))}
     return {name: s for name, s in named.items() if scale != "night" or scale in s.scales}
-
-
-def _until_decided(
-    study: type[Study], done: Finished, listed: list[Claim], *, scale: str, store: Store, ends: float
-) -> Finished:
-    """Add seeds while they may change a verdict and there is time."""
-    rules = [(claim.rule, claim.exact) for claim in listed if claim.rule and claim.id in study.claims]
-    while done.runs and len(done.runs) < MOST_SEEDS and time.monotonic() < ends:
-        evidence = done.evidence
-        if not any(judge(rule, evidence, exact=exact).is_open for rule, exact in rules):
-            break
-        done = run_seeds(study, [*done.runs, max(done.runs) + 1], scale=scale, store=store)
-    return done
 
 
 # ---------------------------------------------------------------- lines of the ledger
@@ -194,7 +171,7 @@ def entry_of(
     return Entry(
         **_said(claim, scale),
         **_judged(claim, evidence, scale=scale),
-        **_departures(claim, study, run.spec.config, len(runs)),
+        departures=departures(claim, run.spec.config, n_seeds=len(runs)),
         measured={name: printable(e) for name, e in measured.items()},
         null={name: printable(e) for name, e in null.items()},
         study=study.name,
@@ -229,13 +206,6 @@ def _judged(claim: Claim, evidence: Evidence, *, scale: str) -> dict[str, Any]:
     }
 
 
-def _departures(
-    claim: Claim, study: type[Study] | None, settings: Mapping[str, Any], n_seeds: int
-) -> dict[str, Any]:
-    stated = study.stated if study else {}
-    return {"departures": departures(claim, settings, n_seeds=n_seeds, stated=stated)}
-
-
 def judged_again(entry: Entry) -> Entry:
     """Return a recorded entry as the claim, the rule and the law of today judge it, without running anything.
 
@@ -252,7 +222,7 @@ def judged_again(entry: Entry) -> Entry:
         entry,
         **said,
         **_judged(claim, evidence_of(entry, names), scale=entry.scale),
-        **_departures(claim, study_of(claim.id), entry.settings, len(entry.seeds)),
+        departures=departures(claim, entry.settings, n_seeds=len(entry.seeds)),
         measured=_finite(entry.measured),
         null=_finite(entry.null),
         cpu_seconds=entry.cpu_seconds or None,

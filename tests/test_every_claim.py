@@ -74,7 +74,7 @@ def test_every_claim_has_a_study_and_a_rule_or_a_reason(id):
 @pytest.mark.parametrize("name", list(studies()))
 def test_every_scale_starts_from_the_same_seed(name):
     study = studies()[name]
-    assert len({study.config(scale).seed for scale in study.scales}) == 1
+    assert len({study.at_scale(scale).seed for scale in study.scales}) == 1
 
 
 def test_a_number_may_differ_by_its_tolerance_only():

@@ -7,17 +7,17 @@ image; the last row is an untrained network.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from firstlight.measures.copy_or_memorise.identity_score import image_outputs
 from firstlight.pages.figures import Curve, Figure, curves, heatmap
 from firstlight.questions.copy_or_memorise.images import resized
 from firstlight.questions.copy_or_memorise.task import IdentityTask
 from reproduce.plates.grids import in_range_of, picture_rows, stretched
-from reproduce.plates.registry import Panels, pictures, studied
+from reproduce.plates.registry import Panels, Plates
 from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, Network, trained
 from reproduce.studies.identity.images import TEN_EPOCHS
 from reproduce.studies.identity.layer_images import (
@@ -25,11 +25,10 @@ from reproduce.studies.identity.layer_images import (
     stage_outputs,
     top_singular_image,
     upper_outputs,
-    weight_changes,
 )
-from reproduce.studies.identity.layers import TWO_LAYERS
+from reproduce.studies.identity.layers import TWO_LAYERS, changes
 
-PAPER = "IdentityCrisis"
+plates = Plates("IdentityCrisis")
 DEPTHS = (1, 3, 5, 7, 10, 14, 20)
 FCN_DEPTHS = (1, 2, 4, 6, 10)
 INPUTS = (
@@ -57,7 +56,7 @@ def hidden(base: IdentityTask, layers: Sequence[int]) -> Tasks:
     return {f"{n} hidden": replace(base, depth=n + 1) for n in layers}
 
 
-def answers(tasks: Tasks, *, title: str) -> Figure:
+def answers(title: str, tasks: Tasks) -> Figure:
     """Inputs, what each network makes of them, and what the last of them did before training."""
     done = networks(tasks)
     last = list(done.values())[-1]
@@ -71,21 +70,22 @@ def answers(tasks: Tasks, *, title: str) -> Figure:
 def similarity_maps(tasks: Tasks, what: str = "", *, y: str = "depth") -> Panels:
     """Both similarities, or both errors (`what` is "mse_"), by network and by angle to the training image."""
     done = networks(tasks)
-    panels = {}
+    panels = []
     for reference in ("identity", "constant"):
         table = torch.stack([getattr(net.after.response, what + reference) for net in done.values()])
         rhos = next(iter(done.values())).after.response.rhos.tolist()
-        word = "Squared error to" if what else "Cosine with"
-        title = f"{word} the {reference}"
-        panels[title] = heatmap(
-            table,
-            rows=list(done),
-            columns=[f"{rho:.1f}" for rho in rhos],
-            title=title,
-            alt=f"{title}, by {y} and angle to the training image",
-            x="cosine of test and training image",
-            y=y,
-            symmetric=not what,
+        title = f"{'Squared error to' if what else 'Cosine with'} the {reference}"
+        panels.append(
+            heatmap(
+                table,
+                rows=list(done),
+                columns=[f"{rho:.1f}" for rho in rhos],
+                title=title,
+                alt=f"{title}, by {y} and angle to the training image",
+                x="cosine of test and training image",
+                y=y,
+                symmetric=not what,
+            )
         )
     return panels
 
@@ -113,53 +113,45 @@ def shared_images(model: torch.nn.Module, image: Tensor) -> Tensor:
 # ---------------------------------------------------------------- what networks answer
 
 
-@pictures(PAPER, "Figure 1", f"Three architectures trained on 2000 digits for ten epochs; {INPUTS}.")
+@plates.pictures("Figure 1", INPUTS)
 def many_digits() -> Panels:
+    """Three architectures trained on 2000 digits for ten epochs."""
     base = replace(TEN_EPOCHS, seed=0)
     tasks = {
         "CNN, 5 layers": replace(base, depth=5),
         "FCN, 4 layers": replace(base, family="fcn", width=None, depth=4),
         "linear FCN": replace(base, family="linear_fcn", width=None, depth=4),
     }
-    return {"Answers after training on many digits": answers(tasks, title="Answers of three architectures")}
+    return [answers("Answers after training on many digits", tasks)]
 
 
-@pictures(PAPER, "Figure 2", f"Fully connected networks trained on one digit, by hidden layers; {INPUTS}.")
+@plates.pictures("Figure 2", INPUTS)
 def fcn_answers() -> Panels:
-    return {
-        "Answers of fully connected networks": answers(
-            hidden(DESK_FCN, (0, 1, 3, 5)), title="Fully connected"
-        )
-    }
+    """Fully connected networks trained on one digit, by hidden layers."""
+    return [answers("Answers of fully connected networks", hidden(DESK_FCN, (0, 1, 3, 5)))]
 
 
-@pictures(PAPER, "Figure 3", f"Convolutional networks trained on one digit, by depth; {INPUTS}.")
+@plates.pictures("Figure 3", INPUTS)
 def cnn_answers() -> Panels:
-    return {
-        "14 x 14 pixels, 32 channels": answers(
-            by_depth(DESK, DEPTHS), title="Convolutional networks by depth"
-        ),
-        "28 x 28 pixels, 16 channels": answers(
-            by_depth(replace(DESK_28, steps=1500), (1, 3, 5)), title="Shallow ones at full size"
-        ),
-    }
+    """Convolutional networks trained on one digit, by depth."""
+    shallow = by_depth(replace(DESK_28, steps=1500), (1, 3, 5))
+    return [
+        answers("14 x 14 pixels, 32 channels", by_depth(DESK, DEPTHS)),
+        answers("28 x 28 pixels, 16 channels", shallow),
+    ]
 
 
-@pictures(
-    PAPER,
-    "Figure 4",
-    "Left to right: test images closer to the training image. Top to bottom: deeper networks.",
-)
+@plates.pictures("Figure 4")
 def cnn_maps() -> Panels:
+    """Left to right: test images closer to the training image. Top to bottom: deeper networks."""
     return similarity_maps(by_depth(DESK, DEPTHS))
 
 
-studied(
-    PAPER,
+plates.add(
     "Figure 5",
-    "identity/probes",
-    "How badly digits are classified from each layer: a random deep network forgets them, a trained one "
-    "keeps them. The grey line is guessing.",
+    "How badly digits are classified from each layer: a random deep network forgets them, a trained one keeps them. "
+    "The grey line is guessing.",
+    study="identity/probes",
 )
 
 
@@ -167,38 +159,31 @@ def _sizes(base: IdentityTask, sides: Sequence[int], n: int) -> Panels:
     (network,) = networks({"network": base}).values()
     images = network.task.images
     probes = torch.cat([images.unseen[:n], images.patterns[:2]])
-    panels = {}
+    panels = []
     for side in sides:
         inputs = resized(probes, side)
         rows = {"input": inputs, "answer": image_outputs(network.model, inputs)}
         rows["untrained"] = image_outputs(network.task.build(), inputs)
         drawn = {name: in_range_of(row, images.training[:1]) for name, row in rows.items()}
-        panels[f"{side} x {side} pixels"] = picture_rows(drawn, title=f"{side} x {side} pixels")
+        panels.append(picture_rows(drawn, title=f"{side} x {side} pixels"))
     return panels
 
 
-@pictures(
-    PAPER,
-    "Figure 6",
-    "A network of five layers that learned one digit of 28 pixels, on much smaller and larger images.",
-)
+@plates.pictures("Figure 6")
 def extreme_sizes() -> Panels:
+    """A network of five layers that learned one digit of 28 pixels, on much smaller and larger images."""
     return _sizes(FIVE_28, (7, 112), 3)
 
 
-@pictures(
-    PAPER, "Figure 7", "A network of 20 layers that learned one digit of 14 pixels, on images of other sizes."
-)
+@plates.pictures("Figure 7")
 def deep_sizes() -> Panels:
+    """A network of 20 layers that learned one digit of 14 pixels, on images of other sizes."""
     return _sizes(DEEP, (10, 13, 14, 15, 20, 28), 6)
 
 
-@pictures(
-    PAPER,
-    "Figure 8",
-    "Mean cosine with constant and identity by depth, for networks trained on images of several sizes.",
-)
+@plates.pictures("Figure 8")
 def size_and_depth() -> Panels:
+    """Mean cosine with constant and identity by depth, for networks trained on images of several sizes."""
     lines: dict[str, list[Curve]] = {"constant": [], "identity": []}
     sides, depths = (7, 10, 14), (1, 3, 5, 7, 10, 14)
     for index, side in enumerate(sides):
@@ -207,8 +192,8 @@ def size_and_depth() -> Panels:
             values = torch.tensor([float(getattr(net.after.response, reference).mean()) for net in done])
             shade = index / (len(sides) - 1)
             series.append(Curve(name=f"{side} pixels", values=values[None].double(), shade=shade))
-    return {
-        f"Cosine with the {reference}": curves(
+    return [
+        curves(
             series,
             x="layers",
             y="mean cosine",
@@ -217,7 +202,7 @@ def size_and_depth() -> Panels:
             alt=f"Mean cosine with the {reference} against depth, a curve for each size",
         )
         for reference, series in lines.items()
-    }
+    ]
 
 
 def filter_tasks(sides: Sequence[int]) -> Tasks:
@@ -225,44 +210,39 @@ def filter_tasks(sides: Sequence[int]) -> Tasks:
     return {f"{side} x {side}": replace(NARROW, kernel=side) for side in sides}
 
 
-@pictures(PAPER, "Figure 9", f"Five layers with small and with very large filters, eight channels; {INPUTS}.")
+@plates.pictures("Figure 9", INPUTS)
 def filter_answers() -> Panels:
-    return {
-        "By the side of the filters": answers(filter_tasks((5, 15, 29)), title="By the side of the filters")
-    }
+    """Five layers with small and with very large filters, eight channels."""
+    return [answers("By the side of the filters", filter_tasks((5, 15, 29)))]
 
 
-@pictures(PAPER, "Figure 10", f"Few, usual and many channels; {INPUTS}.")
+@plates.pictures("Figure 10", INPUTS)
 def channel_answers() -> Panels:
-    return {
-        "Five layers": answers(
-            {f"{n} channels": replace(DESK, depth=5, width=n) for n in (3, 32, 128)}, title="Five layers"
-        ),
-        "Twenty layers": answers(
-            {f"{n} channels": replace(DEEP, width=n) for n in (32, 64)}, title="Twenty layers"
-        ),
-    }
+    """Few, usual and many channels."""
+    five = {f"{n} channels": replace(DESK, depth=5, width=n) for n in (3, 32, 128)}
+    twenty = {f"{n} channels": replace(DEEP, width=n) for n in (32, 64)}
+    return [answers("Five layers", five), answers("Twenty layers", twenty)]
 
 
-@pictures(PAPER, "Figure 11", f"Linear networks without activations, by hidden layers; {INPUTS}.")
+@plates.pictures("Figure 11", INPUTS)
 def linear_answers() -> Panels:
-    tasks = hidden(replace(DESK_FCN, family="linear_fcn"), (1, 3, 5))
-    return {"Answers of linear networks": answers(tasks, title="Linear networks")}
+    """Linear networks without activations, by hidden layers."""
+    return [answers("Answers of linear networks", hidden(replace(DESK_FCN, family="linear_fcn"), (1, 3, 5)))]
 
 
-@pictures(PAPER, "Figure 12", f"Two layers: all weights trained, or the lower ones only; {INPUTS}.")
+@plates.pictures("Figure 12", INPUTS)
 def bottom_answers() -> Panels:
-    frozen: dict[str, Any] = {"frozen": ("fc2",), "lr": 1.0, "steps": 500}
+    """Two layers: all weights trained, or the lower ones only."""
+    bottom = replace(TWO_LAYERS, frozen=("fc2",), lr=1.0, steps=500)
     tasks = {f"both, {n} units": replace(TWO_LAYERS, width=n) for n in (2048, 16_384)}
-    tasks |= {f"bottom, {n}": replace(TWO_LAYERS, width=n, **frozen) for n in (2048, 16_384)}
-    return {"Answers of two layers": answers(tasks, title="Two layers")}
+    tasks |= {f"bottom, {n}": replace(bottom, width=n) for n in (2048, 16_384)}
+    return [answers("Answers of two layers", tasks)]
 
 
-@pictures(
-    PAPER, "Figure 13", f"Fully connected networks with activations, up to nine hidden layers; {INPUTS}."
-)
+@plates.pictures("Figure 13", INPUTS)
 def relu_answers() -> Panels:
-    return {"Answers of ReLU networks": answers(hidden(DESK_FCN, (1, 3, 9)), title="ReLU networks")}
+    """Fully connected networks with activations, up to nine hidden layers."""
+    return [answers("Answers of ReLU networks", hidden(DESK_FCN, (1, 3, 9)))]
 
 
 def fcn_maps_of(what: str, family: str) -> Panels:
@@ -270,95 +250,79 @@ def fcn_maps_of(what: str, family: str) -> Panels:
     return similarity_maps(by_depth(replace(DESK_FCN, family=family), FCN_DEPTHS), what)
 
 
-@pictures(
-    PAPER,
-    "Figure 14",
-    "Linear networks and ReLU networks by depth, and by the angle of the test image to the training image.",
-)
+@plates.pictures("Figure 14")
 def fcn_maps() -> Panels:
-    linear, relu = fcn_maps_of("", "linear_fcn"), fcn_maps_of("", "fcn")
-    return {f"Linear networks: {k}": v for k, v in linear.items()} | {
-        f"ReLU: {k}": v for k, v in relu.items()
-    }
+    """Linear networks and ReLU networks by depth, and by the angle of the test image to the training image."""
+    families = {"Linear networks": "linear_fcn", "ReLU": "fcn"}
+    return [
+        replace(panel, title=f"{words}: {panel.title}")
+        for words, family in families.items()
+        for panel in fcn_maps_of("", family)
+    ]
 
 
 # ---------------------------------------------------------------- single layers
 
 
-@pictures(
-    PAPER,
-    "Figure 15",
-    "What the channels of each layer share, first layer at the left after the input: an untrained network "
-    "of 20 layers blurs its input away; trained ones keep or rebuild a digit.",
-)
+@plates.pictures("Figure 15")
 def layers_by_depth() -> Panels:
+    """What the channels of each layer share, first layer at the left after the input.
+
+    An untrained network of 20 layers blurs its input away; trained ones keep or rebuild a digit.
+    """
     done = networks(by_depth(DESK, (7, 14, 20)))
     image = DEEP.images.unseen[0]
     rows = {"untrained, 20": shared_images(DEEP.build(), image)}
     rows |= {f"trained, {name}": shared_images(net.model, image) for name, net in done.items()}
-    return {
-        "Layer by layer, on an unseen digit": picture_rows(
-            rows, title="What the channels of each layer share"
-        )
-    }
+    return [picture_rows(rows, title="Layer by layer, on an unseen digit")]
 
 
 def _layers(depth: int) -> Panels:
     (network,) = networks(by_depth(DESK, (depth,))).values()
     images = network.task.images
     shown = {"The training digit": images.training[0], "An unseen digit": images.unseen[0]}
-    return {name: layers_of(network, image, title=name) for name, image in shown.items()}
+    return [layers_of(network, image, title=name) for name, image in shown.items()]
 
 
-LAYERS = (
-    "The input, then every layer of a network of {} layers: what its channels share, the channel most like "
-    "the input, and channel 0; below, what the untrained network shares."
-)
+LAYERS = "what its channels share, the one most like the input, and channel 0; below, what the untrained network shares"
 
 
-@pictures(PAPER, "Figure 16", LAYERS.format(7))
+@plates.pictures("Figure 16", LAYERS)
 def layers_of_7() -> Panels:
+    """The input, then every layer of a network of 7 layers."""
     return _layers(7)
 
 
-@pictures(PAPER, "Figure 17", LAYERS.format(14))
+@plates.pictures("Figure 17", LAYERS)
 def layers_of_14() -> Panels:
+    """The input, then every layer of a network of 14 layers."""
     return _layers(14)
 
 
-@pictures(PAPER, "Figure 18", LAYERS.format(20))
+@plates.pictures("Figure 18", LAYERS)
 def layers_of_20() -> Panels:
+    """The input, then every layer of a network of 20 layers."""
     return _layers(20)
 
 
-@pictures(
-    PAPER,
-    "Figure 19",
-    "How far the weights of every layer moved in training, relative to their initial size, by depth.",
-)
+@plates.pictures("Figure 19")
 def movement() -> Panels:
+    """How far the weights of every layer moved in training, relative to their initial size, by depth."""
     families = {
         "Convolutional networks": by_depth(DESK, (5, 10, 20)),
         "Linear networks": by_depth(replace(DESK_FCN, family="linear_fcn"), (4, 6, 10)),
         "ReLU networks": by_depth(DESK_FCN, (4, 6, 12)),
     }
-    return {name: _movement(tasks, name) for name, tasks in families.items()}
+    return [_movement(tasks, name) for name, tasks in families.items()]
 
 
 def _movement(tasks: Tasks, title: str) -> Figure:
-    rows = {}
-    for name, net in networks(tasks).items():
-        initial = dict(net.task.build().state_dict())
-        rows[name] = torch.tensor(
-            list(weight_changes(initial, net.after.weights).values()), dtype=torch.float64
-        )
+    rows = {name: changes(net) for name, net in networks(tasks).items()}
     longest = max(len(row) for row in rows.values())
     series = [
         Curve(
             name=name,
-            values=torch.cat([row, torch.full((longest - len(row),), float("nan"), dtype=torch.float64)])[
-                None
-            ],
+            values=F.pad(row, (0, longest - len(row)), value=float("nan"))[None],
             shade=index / (len(rows) - 1),
         )
         for index, (name, row) in enumerate(rows.items())
@@ -368,63 +332,52 @@ def _movement(tasks: Tasks, title: str) -> Figure:
     return curves(series, x="layer", y="change / initial size", at=at, title=title, alt=alt, log_y=True)
 
 
-@pictures(PAPER, "Figure 20", "The network of Figure 6 on sizes in between.")
+@plates.pictures("Figure 20")
 def more_sizes() -> Panels:
+    """The network of Figure 6 on sizes in between."""
     return _sizes(FIVE_28, (14, 21, 42, 56), 5)
 
 
-@pictures(
-    PAPER,
-    "Figure 21",
-    "What the channels of each layer of a 20-layer network share, on images larger and smaller than its digit.",
-)
+@plates.pictures("Figure 21")
 def layers_at_sizes() -> Panels:
+    """What the channels of each layer of a 20-layer network share, on images larger and smaller than its digit."""
     (network,) = networks({"20 layers": DEEP}).values()
-    image = network.task.images.unseen[:1]
-    return {
-        f"{side} x {side} pixels": picture_rows(
-            {
-                "trained": shared_images(network.model, resized(image, side)[0]),
-                "untrained": shared_images(DEEP.build(), resized(image, side)[0]),
-            },
+    image, models = network.task.images.unseen[:1], {"trained": network.model, "untrained": DEEP.build()}
+    return [
+        picture_rows(
+            {name: shared_images(model, resized(image, side)[0]) for name, model in models.items()},
             title=f"{side} x {side} pixels",
         )
         for side in (10, 14, 20)
-    }
+    ]
 
 
-def _top(tasks: Tasks, counts: Sequence[int]) -> Figure:
+def _top(title: str, tasks: Tasks, counts: Sequence[int]) -> Panels:
     done = networks(tasks)
-    task = next(iter(done.values())).task
-    images = task.images
-    shown = images.shown
+    last = list(done.values())[-1].task
+    shown, training = last.images.shown, last.images.training[:1]
     rows = {"input": shown}
     for name, net in done.items():
         for count in counts:
             label = name if len(counts) == 1 else f"top {count}"
             rows[label] = upper_outputs(net.model, shown, layers=count)
-    last = list(done.values())[-1].task
     rows["untrained"] = upper_outputs(last.build(), shown, layers=counts[-1])
-    drawn = {name: in_range_of(row, images.training[:1]) for name, row in rows.items()}
-    return picture_rows(drawn, title="Answers of the top layers alone")
+    return [picture_rows({name: in_range_of(row, training) for name, row in rows.items()}, title=title)]
 
 
-@pictures(
-    PAPER, "Figure 22", "The last layer alone, cut from networks of each depth and fed with the image itself."
-)
+@plates.pictures("Figure 22")
 def last_layer() -> Panels:
-    return {"The last layer alone": _top(by_depth(DESK, DEPTHS[1:]), (1,))}
+    """The last layer alone, cut from networks of each depth and fed with the image itself."""
+    return _top("The last layer alone", by_depth(DESK, DEPTHS[1:]), (1,))
 
 
-@pictures(
-    PAPER,
-    "Figure 23",
-    "The last two layers alone, cut from networks of each depth and fed with the image itself.",
-)
+@plates.pictures("Figure 23")
 def last_two_layers() -> Panels:
-    return {"The last two layers alone": _top(by_depth(DESK, DEPTHS[1:]), (2,))}
+    """The last two layers alone, cut from networks of each depth and fed with the image itself."""
+    return _top("The last two layers alone", by_depth(DESK, DEPTHS[1:]), (2,))
 
 
-@pictures(PAPER, "Figure 24", "The top 3, 6 and 10 layers of a 20-layer network, fed with the image itself.")
+@plates.pictures("Figure 24")
 def upper_layers() -> Panels:
-    return {"Top layers of 20": _top({"20 layers": DEEP}, (3, 6, 10))}
+    """The top 3, 6 and 10 layers of a 20-layer network, fed with the image itself."""
+    return _top("Top layers of 20", {"20 layers": DEEP}, (3, 6, 10))

@@ -1,61 +1,51 @@
 """Plates of "Identity Crisis", continued: settings of the networks, and other training images."""
 
 from dataclasses import replace
-from typing import Any
 
 from reproduce.plates.grids import picture_rows
 from reproduce.plates.identity import (
     DEPTHS,
     INPUTS,
-    PAPER,
     answers,
     by_depth,
     fcn_maps_of,
     filter_tasks,
     hidden,
     networks,
+    plates,
     shared_images,
     similarity_maps,
 )
-from reproduce.plates.registry import Ledger, Line, Panels, line_plate, numbers, pictures
+from reproduce.plates.registry import Ledger, Line, Panels, line_plate
 from reproduce.studies.identity.common import DESK, DESK_FCN
 from reproduce.studies.identity.images import TEN_EPOCHS
 
 # ---------------------------------------------------------------- settings
 
 
-@pictures(
-    PAPER,
-    "Figure 25",
-    "Similarities of five-layer networks by the side of their filters, and by the angle of the test image.",
-)
+@plates.pictures("Figure 25")
 def filter_maps() -> Panels:
+    """Similarities of five-layer networks by the side of their filters, and by the angle of the test image."""
     return similarity_maps(filter_tasks((5, 9, 15, 21, 29)), y="side of the filters")
 
 
-@pictures(PAPER, "Figure 26", f"As Figure 9, with more filter sizes; {INPUTS}.")
-def morefilter_tasks() -> Panels:
-    return {
-        "By the side of the filters": answers(
-            filter_tasks((5, 7, 9, 13, 15, 21, 25, 29)), title="More filter sizes"
-        )
-    }
+@plates.pictures("Figure 26", INPUTS)
+def more_filter_sizes() -> Panels:
+    """As Figure 9, with more filter sizes."""
+    return [answers("By the side of the filters", filter_tasks((5, 7, 9, 13, 15, 21, 25, 29)))]
 
 
-@pictures(
-    PAPER,
-    "Figure 27",
-    "Similarities of five-layer networks by their number of channels, and by the angle of the test image.",
-)
+@plates.pictures("Figure 27")
 def channel_maps() -> Panels:
+    """Similarities of five-layer networks by their number of channels, and by the angle of the test image."""
     tasks = {f"{n} channels": replace(DESK, depth=5, width=n) for n in (3, 8, 32, 128)}
     return similarity_maps(tasks, y="channels")
 
 
-@pictures(PAPER, "Figure 28", f"Networks with three channels in every layer, by depth; {INPUTS}.")
+@plates.pictures("Figure 28", INPUTS)
 def three_channels() -> Panels:
-    tasks = by_depth(replace(DESK, width=3), (4, 5, 6, 7, 8))
-    return {"Three channels": answers(tasks, title="Three channels")}
+    """Networks with three channels in every layer, by depth."""
+    return [answers("Three channels", by_depth(replace(DESK, width=3), (4, 5, 6, 7, 8)))]
 
 
 def _two_widths(*, is_trained: bool) -> Panels:
@@ -67,168 +57,148 @@ def _two_widths(*, is_trained: bool) -> Panels:
         "An unseen digit": images.unseen[0],
         "A pattern": images.patterns[0],
     }
-    return {
-        title: picture_rows(
-            {name: shared_images(model, image) for name, model in models.items()}, title=title
-        )
+    return [
+        picture_rows({name: shared_images(model, image) for name, model in models.items()}, title=title)
         for title, image in shown.items()
-    }
+    ]
 
 
-@pictures(
-    PAPER,
-    "Figure 29",
-    "Layers of two untrained five-layer networks, with 3 and with 128 channels: input, then what the "
-    "channels of each layer share.",
-)
+@plates.pictures("Figure 29")
 def widths_before() -> Panels:
+    """Layers of two untrained five-layer networks, of 3 and of 128 channels: input, then what the channels share."""
     return _two_widths(is_trained=False)
 
 
-@pictures(PAPER, "Figure 30", "The two networks of Figure 29 after training on one digit.")
+@plates.pictures("Figure 30")
 def widths_after() -> Panels:
+    """The two networks of Figure 29 after training on one digit."""
     return _two_widths(is_trained=True)
 
 
-@pictures(PAPER, "Figure 31", f"Three layers from each initialisation; {INPUTS}.")
+@plates.pictures("Figure 31", INPUTS)
 def initialisations() -> Panels:
+    """Three layers from each initialisation."""
     names = ("default", "xavier_normal", "xavier_uniform", "kaiming_normal", "kaiming_uniform", "orthogonal")
     tasks = {name.replace("_", " "): replace(DESK, depth=3, initialiser=name) for name in names}
-    return {"By initialisation": answers(tasks, title="By initialisation")}
+    return [answers("By initialisation", tasks)]
 
 
-@pictures(PAPER, "Figure 32", f"Five layers, trained by each optimiser from the same weights; {INPUTS}.")
+@plates.pictures("Figure 32", INPUTS)
 def optimisers() -> Panels:
+    """Five layers, trained by each optimiser from the same weights."""
     chosen = (
-        ("sgd", 0.01, 0.9),
-        ("sgd", 0.001, 0.9),
-        ("adam", 1e-3, 0.0),
-        ("rmsprop", 1e-3, 0.0),
-        ("adamax", 2e-3, 0.0),
+        *(("sgd", lr, 0.9) for lr in (0.01, 0.001)),
+        *((name, lr, 0.0) for name, lr in (("adam", 1e-3), ("rmsprop", 1e-3), ("adamax", 2e-3))),
     )
     tasks = {
         f"{name} {lr:g}": replace(DESK, depth=5, optimiser=name, lr=lr, momentum=momentum)
         for name, lr, momentum in chosen
     }
-    return {"By optimiser": answers(tasks, title="By optimiser")}
+    return [answers("By optimiser", tasks)]
 
 
-@pictures(PAPER, "Figure 33", "Linear networks as in Figure 14, by squared errors.")
+@plates.pictures("Figure 33")
 def linear_errors() -> Panels:
+    """Linear networks as in Figure 14, by squared errors."""
     return fcn_maps_of("mse_", "linear_fcn")
 
 
-@pictures(PAPER, "Figure 34", "ReLU networks as in Figure 14, by squared errors.")
+@plates.pictures("Figure 34")
 def relu_errors() -> Panels:
+    """ReLU networks as in Figure 14, by squared errors."""
     return fcn_maps_of("mse_", "fcn")
 
 
-@pictures(PAPER, "Figure 35", "Convolutional networks as in Figure 4, by squared errors.")
+@plates.pictures("Figure 35")
 def cnn_errors() -> Panels:
+    """Convolutional networks as in Figure 4, by squared errors."""
     return similarity_maps(by_depth(DESK, DEPTHS), "mse_")
 
 
 # ---------------------------------------------------------------- other training images
 
 
-@pictures(PAPER, "Figure 36", f"Two more runs of Figure 3, from other initial weights; {INPUTS}.")
+@plates.pictures("Figure 36", INPUTS)
 def other_seeds() -> Panels:
-    return {
-        f"Seed {seed}": answers(by_depth(replace(DESK, seed=seed), (1, 3, 5, 10, 20)), title=f"Seed {seed}")
-        for seed in (1, 2)
-    }
+    """Two more runs of Figure 3, from other initial weights."""
+    return [answers(f"Seed {seed}", by_depth(replace(DESK, seed=seed), (1, 3, 5, 10, 20))) for seed in (1, 2)]
 
 
-@pictures(PAPER, "Figure 37", f"As Figure 3, trained on another digit; {INPUTS}.")
+@plates.pictures("Figure 37", INPUTS)
 def other_digits() -> Panels:
-    return {
-        f"Trained on a {digit}": answers(
-            by_depth(replace(DESK, labels=(digit,)), (1, 3, 5, 10, 20)), title=f"Trained on a {digit}"
-        )
+    """As Figure 3, trained on another digit."""
+    return [
+        answers(f"Trained on a {digit}", by_depth(replace(DESK, labels=(digit,)), (1, 3, 5, 10, 20)))
         for digit in ("3", "0")
-    }
+    ]
+
+
+FULLY_CONNECTED, CONVOLUTIONAL = "Fully connected networks", "Convolutional networks"
 
 
 def _several(examples: int) -> Panels:
-    connected = hidden(replace(DESK_FCN, examples=examples), (0, 1, 3, 9))
-    convolutional = by_depth(replace(DESK, examples=examples), (3, 7, 14) if examples > 2 else (3, 7, 14, 20))
-    return {
-        "Fully connected networks": answers(connected, title="Fully connected networks"),
-        "Convolutional networks": answers(convolutional, title="Convolutional networks"),
-    }
+    depths = (3, 7, 14) if examples > 2 else (3, 7, 14, 20)
+    return [
+        answers(FULLY_CONNECTED, hidden(replace(DESK_FCN, examples=examples), (0, 1, 3, 9))),
+        answers(CONVOLUTIONAL, by_depth(replace(DESK, examples=examples), depths)),
+    ]
 
 
-@pictures(
-    PAPER,
-    "Figure 38",
-    "Networks trained on two digits, which are the first two columns; deep ones answer with mixtures of them.",
-)
+@plates.pictures("Figure 38")
 def two_images() -> Panels:
+    """Networks trained on two digits, which are the first two columns; deep ones answer with mixtures of them."""
     return _several(2)
 
 
-@pictures(PAPER, "Figure 39", "Networks trained on three digits, which are the first three columns.")
+@plates.pictures("Figure 39")
 def three_images() -> Panels:
+    """Networks trained on three digits, which are the first three columns."""
     return _several(3)
 
 
-@pictures(PAPER, "Figure 40", f"Networks of several depths trained on 2000 digits for ten epochs; {INPUTS}.")
+@plates.pictures("Figure 40", INPUTS)
 def many_digits_by_depth() -> Panels:
+    """Networks of several depths trained on 2000 digits for ten epochs."""
     base = replace(TEN_EPOCHS, image_size=14, seed=0)
-    tasks = {f"ReLU, {n} hidden": replace(base, family="fcn", width=None, depth=n + 1) for n in (1, 3, 5)}
-    tasks |= {
-        f"linear, {n} hidden": replace(base, family="linear_fcn", width=None, depth=n + 1) for n in (1, 3)
-    }
+    connected = replace(base, width=None)
+    tasks = {f"ReLU, {n} hidden": replace(connected, family="fcn", depth=n + 1) for n in (1, 3, 5)}
+    tasks |= {f"linear, {n} hidden": replace(connected, family="linear_fcn", depth=n + 1) for n in (1, 3)}
     tasks |= {f"CNN, {n} layers": replace(base, depth=n) for n in (3, 7)}
-    return {"Answers after training on many digits": answers(tasks, title="Trained on many digits")}
+    return [answers("Answers after training on many digits", tasks)]
 
 
-@pictures(
-    PAPER, "Figure 41", f"Fully connected networks with identity skips, by blocks of two layers; {INPUTS}."
-)
+@plates.pictures("Figure 41", INPUTS)
 def residual_answers() -> Panels:
-    tasks = {
-        f"{n} block{'s' if n > 1 else ''}": replace(DESK_FCN, family="residual_fcn", depth=n)
-        for n in (1, 2, 4)
-    }
-    return {"Answers of residual networks": answers(tasks, title="Residual networks")}
+    """Fully connected networks with identity skips, by blocks of two layers."""
+    base = replace(DESK_FCN, family="residual_fcn")
+    tasks = {f"{n} block{'s' if n > 1 else ''}": replace(base, depth=n) for n in (1, 2, 4)}
+    return [answers("Answers of residual networks", tasks)]
 
 
 def _photograph(label: str) -> Panels:
-    small: dict[str, Any] = {"dataset": "cifar10", "labels": (label,)}
-    connected = hidden(replace(DESK_FCN, image_size=16, **small), (0, 1, 3))
-    convolutional = by_depth(replace(DESK, image_size=16, **small), (1, 3, 5, 10, 14))
-    return {
-        "Fully connected networks": answers(connected, title="Fully connected networks"),
-        "Convolutional networks": answers(convolutional, title="Convolutional networks"),
-    }
+    connected, convolutional = (
+        replace(base, image_size=16, dataset="cifar10", labels=(label,)) for base in (DESK_FCN, DESK)
+    )
+    return [
+        answers(FULLY_CONNECTED, hidden(connected, (0, 1, 3))),
+        answers(CONVOLUTIONAL, by_depth(convolutional, (1, 3, 5, 10, 14))),
+    ]
 
 
-@pictures(PAPER, "Figure 42", f"Networks trained on one photograph, a dog of 16 x 16 pixels; {INPUTS}.")
+@plates.pictures("Figure 42", INPUTS)
 def dog() -> Panels:
+    """Networks trained on one photograph, a dog of 16 x 16 pixels."""
     return _photograph("dog")
 
 
-@pictures(PAPER, "Figure 43", f"Networks trained on one photograph, an airplane of 16 x 16 pixels; {INPUTS}.")
+@plates.pictures("Figure 43", INPUTS)
 def airplane() -> Panels:
+    """Networks trained on one photograph, an airplane of 16 x 16 pixels."""
     return _photograph("airplane")
 
 
-@numbers(
-    PAPER,
-    "Table 1",
-    "Parameters of every architecture, counted on the networks built here against the printed formula.",
-)
+@plates.numbers("Table 1")
 def parameter_table(ledger: Ledger) -> Panels:
-    rows = [
-        Line(
-            name="deviation from the quoted size",
-            claim="id.params.text",
-            measurement="deviation from quoted sizes",
-        ),
-    ]
-    return {
-        "Sizes quoted in the text": line_plate(
-            ledger, rows, title="Sizes quoted in the text", y="difference in weights"
-        )
-    }
+    """Parameters of every architecture, counted on the networks built here against the printed formula."""
+    lines = [Line("deviation from the quoted size", "id.params.text", "deviation from quoted sizes")]
+    return [line_plate(ledger, "Sizes quoted in the text", lines, y="difference in weights")]

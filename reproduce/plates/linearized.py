@@ -1,204 +1,125 @@
 """Plates on linearisation: accuracies of networks and linearised ones by width, reported values beside."""
 
-from reproduce.plates.registry import Ledger, Line, Panels, line_plate, numbers, studied
+from reproduce.plates.registry import Ledger, Line, Panels, Plates, line_plate, reported
+from reproduce.studies.linearized.gaps import DIGITS, TABLES, ZERO_SHIFTED
 
-PAPER = "Linearized"
-WIDTHS = ("1", "2", "5", "10", "25", "60")
-
-
-def _gaps(
-    ledger: Ledger, claim: str, reported: dict[str, float], *, title: str, gap: str, null: str = ""
-) -> Panels:
-    lines = [Line(name="network - linearised", claim=claim, measurement=gap)]
-    lines += [Line(name="null", claim=claim, measurement=null, role="null", at="1")] if null else []
-    share = {width: points / 100 for width, points in reported.items()}
-    lines += [Line(name="reported", role="theory", reported=share)] if share else []
-    return {
-        title: line_plate(ledger, lines, title=title, x="width factor", y="difference of test accuracies")
-    }
+plates = Plates("Linearized")
+DIFFERENCE = {"x": "width factor", "y": "difference of test accuracies"}
 
 
-def _accuracies(ledger: Ledger, where: str, *, title: str) -> Panels:
+def _accuracies(ledger: Ledger, where: str, title: str) -> Panels:
     lines = [
-        Line(name="network", claim="lin.width_effect", measurement=f"network on {where}"),
-        Line(name="linearised", claim="lin.width_effect", measurement=f"linearised on {where}", role="other"),
+        Line("network", "lin.width_effect", f"network on {where}"),
+        Line("linearised", "lin.width_effect", f"linearised on {where}", role="other"),
     ]
-    return {title: line_plate(ledger, lines, title=title, x="width factor", y="test accuracy")}
+    return [line_plate(ledger, title, lines, x="width factor", y="test accuracy")]
 
 
-@numbers(
-    PAPER,
-    "Figure 1",
-    "Test accuracy of a network and of its linearisation, as both get wider: digits, and CIFAR-10.",
-)
+@plates.numbers("Figure 1")
 def regimes(ledger: Ledger) -> Panels:
-    return _accuracies(ledger, "digits", title="Digits") | _accuracies(ledger, "CIFAR-10", title="CIFAR-10")
+    """Test accuracy of a network and of its linearisation, as both get wider: digits, and CIFAR-10."""
+    return _accuracies(ledger, "digits", "Digits") + _accuracies(ledger, "CIFAR-10", "CIFAR-10")
 
 
-studied(
-    PAPER,
+plates.add(
     "Figure 2",
-    "linearized/mnist_gap",
     "LeNet and its linearisation on MNIST by width; the grey line is logistic regression.",
+    study="linearized/mnist_gap",
 )
 
 
-@numbers(
-    PAPER,
-    "Figure 3",
-    "LeNet and its linearisation on digits shifted by up to seven pixels, and their difference beside the "
-    "reported one.",
-)
+@plates.numbers("Figure 3")
 def shifted(ledger: Ledger) -> Panels:
-    return _accuracies(ledger, "shifted digits", title="Shifted digits") | _gaps(
-        ledger,
-        "lin.fig3.shift_gap",
-        {"1": 27.65 - 4.67, "60": 3.91 - 0.48},
-        title="What shifts add to the difference",
-        gap="extra gap by shifts",
-    )
-
-
-@numbers(
-    PAPER,
-    "Figure 4",
-    "The difference between LeNet and its linearisation on CIFAR-10, beside the reported one, and the "
-    "small-data null.",
-)
-def cifar(ledger: Ledger) -> Panels:
-    return _gaps(
-        ledger,
-        "lin.fig4.cifar_gap",
-        {"1": 20.22, "60": 13.17},
-        title="CIFAR-10",
-        gap="gap on CIFAR-10",
-        null="exact gap on few of CIFAR-10",
-    )
-
-
-@numbers(
-    PAPER,
-    "Figure 5",
-    "The difference between AlexNet and its linearisation, tuned and with equal settings, on photographs: "
-    "the ten snakes of ImageNet need an account.",
-)
-def alexnet(ledger: Ledger) -> Panels:
+    """LeNet and its linearisation on digits shifted by up to seven pixels, and their difference beside the reported."""
     lines = [
-        Line(name="tuned", claim="lin.fig5.alexnet_gap", measurement="gap on photographs"),
-        Line(
-            name="equal settings",
-            claim="lin.fig5.equal_rate",
-            measurement="gap with equal settings",
-            role="other",
-        ),
-        Line(
-            name="two equal models",
-            claim="lin.fig5.alexnet_gap",
-            measurement="chance gap of equal models",
-            role="null",
-            at="0.125",
-        ),
-        Line(name="reported, tuned", role="theory", reported={"1": 0.204, "4": 0.1856}),
+        Line("network - linearised", "lin.fig3.shift_gap", "extra gap by shifts"),
+        reported({"1": (27.65 - 4.67) / 100, "60": (3.91 - 0.48) / 100}),
     ]
-    title = "AlexNet"
-    return {
-        title: line_plate(ledger, lines, title=title, x="width factor", y="difference of test accuracies")
-    }
+    return [
+        *_accuracies(ledger, "shifted digits", "Shifted digits"),
+        line_plate(ledger, "What shifts add to the difference", lines, **DIFFERENCE),
+    ]
 
 
-@numbers(
-    PAPER,
-    "Figure 6",
-    "Effective rank of the tangent features of 300 images, 600 in the paper, relative to the full rank; "
-    "random numbers of the same size in grey.",
-)
+@plates.numbers("Figure 4")
+def cifar(ledger: Ledger) -> Panels:
+    """The difference between LeNet and its linearisation on CIFAR-10, the reported one, and the small-data null."""
+    claim = "lin.fig4.cifar_gap"
+    lines = [
+        Line("network - linearised", claim, "gap on CIFAR-10"),
+        Line("null", claim, "exact gap on few of CIFAR-10", role="null", at="1"),
+        reported({"1": 0.2022, "60": 0.1317}),
+    ]
+    return [line_plate(ledger, "CIFAR-10", lines, **DIFFERENCE)]
+
+
+@plates.numbers("Figure 5")
+def alexnet(ledger: Ledger) -> Panels:
+    """The difference between AlexNet and its linearisation, tuned and with equal settings, on photographs.
+
+    The ten snakes of ImageNet need an account.
+    """
+    claim = "lin.fig5.alexnet_gap"
+    lines = [
+        Line("tuned", claim, "gap on photographs"),
+        Line("equal settings", "lin.fig5.equal_rate", "gap with equal settings", role="other"),
+        Line("two equal models", claim, "chance gap of equal models", role="null", at="0.125"),
+        reported({"1": 0.204, "4": 0.1856}, "tuned"),
+    ]
+    return [line_plate(ledger, "AlexNet", lines, **DIFFERENCE)]
+
+
+@plates.numbers("Figure 6")
 def ranks(ledger: Ledger) -> Panels:
+    """Effective rank of the tangent features of 300 images, 600 in the paper, relative to the full rank.
+
+    Random numbers of the same size in grey.
+    """
+    small, large = "lin.fig6.shifted_rank", "lin.fig6.alexnet_rank"
+    null = "rank of independent numbers like"
     lenet = [
-        Line(name="digits", claim="lin.fig6.shifted_rank", measurement="kernel rank of digits"),
-        Line(
-            name="shifted digits",
-            claim="lin.fig6.shifted_rank",
-            measurement="kernel rank of shifted digits",
-            role="other",
-        ),
-        Line(
-            name="independent numbers",
-            claim="lin.fig6.shifted_rank",
-            measurement="rank of independent numbers like shifted digits",
-            role="null",
-        ),
+        Line("digits", small, "kernel rank of digits"),
+        Line("shifted digits", small, "kernel rank of shifted digits", role="other"),
+        Line("independent numbers", small, f"{null} shifted digits", role="null"),
     ]
     alexnet = [
-        Line(name="photographs", claim="lin.fig6.alexnet_rank", measurement="kernel rank of photographs"),
-        Line(
-            name="independent numbers",
-            claim="lin.fig6.alexnet_rank",
-            measurement="rank of independent numbers like photographs",
-            role="null",
-        ),
+        Line("photographs", large, "kernel rank of photographs"),
+        Line("independent numbers", large, f"{null} photographs", role="null"),
     ]
-    return {
-        title: line_plate(ledger, lines, title=title, x="width factor", y="effective rank / full rank")
+    return [
+        line_plate(ledger, title, lines, x="width factor", y="effective rank / full rank")
         for title, lines in {"LeNet": lenet, "AlexNet": alexnet}.items()
-    }
-
-
-studied(
-    PAPER,
-    "Figure 7",
-    "linearized/conditioning",
-    "Singular values of the tangent features of LeNet by width, from the smallest to the largest.",
-)
-
-
-def _table(ledger: Ledger, table: str, where: str, test: dict[str, tuple[float, ...]]) -> Panels:
-    claims = {
-        "solver": f"lin.{table}.solver",
-        "linearised": f"lin.{table}.lin",
-        "network": f"lin.{table}.lenet",
-    }
-    names = {
-        "solver": f"solved on {where}",
-        "linearised": f"linearised on {where}",
-        "network": f"network on {where}",
-    }
-    roles = {"solver": "random labels", "linearised": "other", "network": "trained"}
-    lines = [Line(name=k, claim=claims[k], measurement=names[k], role=roles[k]) for k in names]
-    lines += [
-        Line(
-            name=f"reported, {k}",
-            role="theory",
-            reported={w: row / 100 for w, row in zip(WIDTHS, values, strict=False)},
-        )
-        for k, values in test.items()
     ]
-    return {
-        "Test accuracy by width": line_plate(
-            ledger, lines, title="Zero or not", x="width factor", y="test accuracy"
-        )
-    }
 
 
-@numbers(
-    PAPER,
-    "Table 1",
-    "Zero or not zero: LeNet, its linearisation by descent, and the exact solution, by width; reported "
-    "values beside.",
+plates.add(
+    "Figure 7",
+    "Singular values of the tangent features of LeNet by width, from the smallest to the largest.",
+    study="linearized/conditioning",
 )
+
+
+def _table(ledger: Ledger, table: str, where: str, solver: tuple[float, ...]) -> Panels:
+    kinds = {
+        "solver": ("solver", f"solved on {where}", "random labels"),
+        "linearised": ("lin", f"linearised on {where}", "other"),
+        "network": ("lenet", f"network on {where}", "trained"),
+    }
+    lines = [Line(k, f"lin.{table}.{id}", name, role) for k, (id, name, role) in kinds.items()]
+    printed = {"solver": dict(zip((1, 2, 5), solver, strict=True))}
+    printed |= {kind: TABLES[f"{kind} on {where}"] for kind in ("linearised", "network")}
+    for kind, row in printed.items():
+        lines.append(reported({str(width): value / 100 for width, value in row.items()}, kind))
+    return [line_plate(ledger, "Test accuracy by width", lines, x="width factor", y="test accuracy")]
+
+
+@plates.numbers("Table 1")
 def binary(ledger: Ledger) -> Panels:
-    reported = {
-        "solver": (97.8, 99.86, 99.89),
-        "linearised": (99.61, 99.75, 99.81, 99.85, 99.85, 99.89),
-        "network": (99.89, 99.89, 99.88, 99.89, 99.89, 99.88),
-    }
-    return _table(ledger, "table1", "zero or not", reported)
+    """Zero or not: LeNet, its linearisation by descent, and the exact solution, by width; reported values beside."""
+    return _table(ledger, "table1", DIGITS, (97.8, 99.86, 99.89))
 
 
-@numbers(PAPER, "Table 2", "As Table 1, with digits shifted by up to seven pixels.")
+@plates.numbers("Table 2")
 def binary_shifted(ledger: Ledger) -> Panels:
-    reported = {
-        "solver": (86.05, 98.7, 99.17),
-        "linearised": (95.48, 98.51, 98.97, 99.31, 99.51, 99.55),
-        "network": (99.72, 99.80, 99.82, 99.77, 99.82, 99.86),
-    }
-    return _table(ledger, "table2", "shifted zero or not", reported)
+    """As Table 1, with digits shifted by up to seven pixels."""
+    return _table(ledger, "table2", ZERO_SHIFTED, (86.05, 98.7, 99.17))

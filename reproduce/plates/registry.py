@@ -1,8 +1,8 @@
 """A figure of a paper is a function here, with the axes, panels and order of the paper.
 
 Three kinds of plates. `pictures` trains or loads small networks and draws what the paper shows; `reproduce plates`
-keeps the result beside the ledger. `numbers` draws what the ledger recorded, again each time. `studied` is the recorded
-figure of a study, where that has the axes of the paper. What cannot be had is `absent`, with the reason in its place.
+keeps the result beside the ledger. `numbers` draws what the ledger recorded, again each time. A `study` shows its own
+recorded figure, where that has the axes of the paper. What cannot be had is `absent`, with the reason in its place.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -29,12 +29,12 @@ PAPERS = {
     "CNFA": (12, 0),
     "IdentityCrisis": (43, 1),
     "Linearized": (7, 2),
-    "Since": (0, 0),
+    "NewerPapers": (0, 0),
 }
 """Numbers of figures and of tables of each paper."""
 
-Panels = dict[str, Figure]
-"""Panels of a plate in their order, each under the words that introduce it."""
+Panels = list[Figure]
+"""Panels of a plate in their order; the title of each introduces it."""
 
 Ledger = Mapping[str, Entry]
 """The counted entry of every recorded claim, by the claim."""
@@ -55,7 +55,7 @@ class Drawing:
     numbers : callable, optional
         Makes the panels from the ledger.
     study : str
-        Name of the study whose recorded figure it is.
+        Name of the study whose recorded figure it is; it serves no other plate.
     absent : str
         Why nothing can be drawn.
     """
@@ -72,7 +72,7 @@ class Drawing:
     def status(self) -> str:
         """How it is drawn, in words."""
         if self.absent:
-            return "cannot be had"
+            return f"cannot be had: {self.absent}"
         if self.pictures:
             return "pictures"
         return "numbers of the ledger" if self.numbers else "figure of its study"
@@ -94,42 +94,36 @@ def drawings() -> dict[tuple[str, str], Drawing]:
     return _DRAWINGS
 
 
-def _add(drawing: Drawing) -> None:
-    key = (drawing.paper, drawing.name)
-    assert key not in _DRAWINGS, f"{key} is drawn twice"
-    _DRAWINGS[key] = drawing
+F = TypeVar("F", bound=Callable[..., Panels])
 
 
-def pictures(paper: str, name: str, shows: str) -> Callable[[Callable[[], Panels]], Callable[[], Panels]]:
-    """Register a function that makes a plate from networks."""
+class Plates:
+    """Registers the plates of one paper; the docstring of a function that draws is what the reader is told."""
 
-    def register(draw: Callable[[], Panels]) -> Callable[[], Panels]:
-        _add(Drawing(paper=paper, name=name, shows=shows, pictures=draw))
-        return draw
+    def __init__(self, paper: str) -> None:
+        self.paper = paper
 
-    return register
+    def add(self, name: str, shows: str, **how: Any) -> None:
+        """Register a plate; the keywords are those of :class:`Drawing`."""
+        key = (self.paper, name)
+        assert key not in _DRAWINGS, f"{key} is drawn twice"
+        _DRAWINGS[key] = Drawing(paper=self.paper, name=name, shows=shows, **how)
 
+    def pictures(self, name: str, further: str = "") -> Callable[[F], F]:
+        """Register a function that makes the panels from networks; `further` goes on with what it says."""
+        return self._register(name, "pictures", further)
 
-def numbers(
-    paper: str, name: str, shows: str
-) -> Callable[[Callable[[Ledger], Panels]], Callable[[Ledger], Panels]]:
-    """Register a function that makes a plate from the ledger."""
+    def numbers(self, name: str) -> Callable[[F], F]:
+        """Register a function that makes the panels from the ledger."""
+        return self._register(name, "numbers")
 
-    def register(draw: Callable[[Ledger], Panels]) -> Callable[[Ledger], Panels]:
-        _add(Drawing(paper=paper, name=name, shows=shows, numbers=draw))
-        return draw
+    def _register(self, name: str, kind: str, further: str = "") -> Callable[[F], F]:
+        def register(draw: F) -> F:
+            words = " ".join((draw.__doc__ or "").split())
+            self.add(name, f"{words.removesuffix('.')}; {further}." if further else words, **{kind: draw})
+            return draw
 
-    return register
-
-
-def studied(paper: str, name: str, study: str, shows: str) -> None:
-    """Register the recorded figure of a study, which serves no other plate."""
-    _add(Drawing(paper=paper, name=name, shows=shows, study=study))
-
-
-def absent(paper: str, name: str, shows: str, why: str) -> None:
-    """Register what cannot be had."""
-    _add(Drawing(paper=paper, name=name, shows=shows, absent=why))
+        return register
 
 
 # ---------------------------------------------------------------- plates with pictures, kept in files
@@ -140,7 +134,7 @@ def keep(drawing: Drawing, folder: Path) -> Path:
     assert drawing.pictures is not None, f"{drawing.name} has no pictures to make"
     path = drawing.file(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"{title}\t{drawn(figure)}" for title, figure in drawing.pictures().items()]
+    lines = [f"{figure.title}\t{drawn(figure)}" for figure in drawing.pictures()]
     with whole_file(path) as part:
         part.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
@@ -222,7 +216,7 @@ def recorded_series(ledger: Ledger, claim: str, name: str) -> dict[str, dict[str
     return found or ({"": rows[name]} if name in rows else {})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Line:
     """One series of a plate: a measurement of the ledger, or what the paper reports.
 
@@ -234,18 +228,18 @@ class Line:
         Where the ledger has it; empty for what the paper reports.
     role : str
         Colour, see :data:`firstlight.pages.figures.style.ROLES`.
-    reported : mapping of str to float
-        Numbers of the paper by point.
     at : str
         Point under which a single number stands.
+    reported : mapping of str to float
+        Numbers of the paper by point.
     """
 
     name: str
     claim: str = ""
     measurement: str = ""
     role: str = "trained"
-    reported: Mapping[str, float] | None = None
     at: str = ""
+    reported: Mapping[str, float] | None = None
 
     def rows(self, ledger: Ledger) -> dict[str, tuple[float, float, float]]:
         """Middle, lowest and highest value by point."""
@@ -255,22 +249,18 @@ class Line:
         return {point or self.at: _triple(row) for point, row in found.items()}
 
 
+def reported(numbers: Mapping[str, float], what: str = "") -> Line:
+    """What the paper reports, by point."""
+    return Line(f"reported, {what}" if what else "reported", role="theory", reported=numbers)
+
+
 def _triple(row: Mapping[str, Any]) -> tuple[float, float, float]:
     middle = float(row["mean"])
     low, high = (float(bound) for bound in row["interval"] or (middle, middle))
     return middle, low, high
 
 
-def line_plate(
-    ledger: Ledger,
-    lines: list[Line],
-    *,
-    title: str,
-    x: str = "",
-    y: str,
-    log_x: bool = False,
-    log_y: bool = False,
-) -> Figure:
+def line_plate(ledger: Ledger, title: str, lines: list[Line], *, x: str = "", y: str) -> Figure:
     """Draw series over points: as curves if every point is a number, otherwise as points with their intervals.
 
     Where the paper reports numbers at points that did not run here, or the other way round, both stand at their own
@@ -290,27 +280,16 @@ def line_plate(
             Curve(name=name, values=torch.tensor(list(rows.values()), dtype=torch.float64).mT, role=line.role)
             for name, (line, rows) in told.items()
         ]
-        return curves(series, at=[float(point) for point in points], log_x=log_x, log_y=log_y, **said)
+        return curves(series, at=[float(point) for point in points], **said)
     if all(map(_is_number, points)):
         points.sort(key=float)
     nothing = (float("nan"),) * 3
-    shifts = [0.16 * (i - (len(told) - 1) / 2) for i in range(len(told))]
     drawn = []
-    for shift, (name, (line, rows)) in zip(shifts, told.items(), strict=True):
-        middle, low, high = (
-            tuple(column) for column in zip(*(rows.get(p, nothing) for p in points), strict=True)
-        )
-        drawn.append(
-            Dots(
-                name=name,
-                middle=middle,
-                low=low,
-                high=high,
-                role=line.role,
-                shift=0.0 if line.role == "null" else shift,
-            )
-        )
-    return dots(points, drawn, log_y=log_y, **said)
+    for index, (name, (line, rows)) in enumerate(told.items()):
+        middle, low, high = zip(*(rows.get(p, nothing) for p in points), strict=True)
+        shift = 0.0 if line.role == "null" else 0.16 * (index - (len(told) - 1) / 2)
+        drawn.append(Dots(name=name, middle=middle, low=low, high=high, role=line.role, shift=shift))
+    return dots(points, drawn, **said)
 
 
 def _is_number(point: str) -> bool:

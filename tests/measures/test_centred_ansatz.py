@@ -11,7 +11,7 @@ from torch import nn
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.measures.feature_ansatz.ansatz import ansatz, centred_ansatz
-from reference import since as reference
+from reference import newer_papers as reference
 
 
 def normal(*shape, seed=0):

@@ -12,7 +12,7 @@ from firstlight.measures.layers.activations import activations
 from firstlight.measures.layers.class_variation import class_variation
 from firstlight.measures.learning_order.discriminability import penultimate_features
 from firstlight.measures.linearized.richness import richness
-from reference import since as reference
+from reference import newer_papers as reference
 
 
 def normal(*shape, seed=0):

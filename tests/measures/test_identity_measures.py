@@ -17,8 +17,8 @@ from firstlight.measures.copy_or_memorise.identity_score import (
     response,
     similarities,
 )
+from firstlight.questions.copy_or_memorise.command import identity as naive
 from firstlight.questions.copy_or_memorise.images import resized
-from reference import identity as naive
 from reproduce.studies.identity.exact_identity import identity_cnn
 from reproduce.studies.identity.layer_images import (
     layer_images,
@@ -31,7 +31,7 @@ from reproduce.studies.identity.layer_images import (
     weight_layers,
     with_circular_padding,
 )
-from reproduce.studies.identity.layer_probe import averaging_votes, class_sums, layer_probe
+from reproduce.studies.identity.layers import averaging_votes, class_sums, layer_probe
 
 sizes = st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 6), st.integers(1, 5))
 

@@ -63,7 +63,7 @@ def test_one_seed_has_no_spread_to_compare_with():
 
 
 def test_the_command_exits_with_1_if_a_verdict_differs(tmp_path, capsys):
-    entries = read_entries(LEDGER / "desk" / "since.json")
+    entries = read_entries(LEDGER / "desk" / "newer_papers.json")
     record(entries, tmp_path / "mine")
     app(["agree", str(tmp_path / "mine"), "--recorded", str(LEDGER)], result_action="return_value")
     assert f"0 of {len(entries)} verdicts differ. 0 of" in capsys.readouterr().out

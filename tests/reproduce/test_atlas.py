@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -69,7 +70,10 @@ def test_a_folder_without_a_ledger_is_refused(tmp_path):
 def test_pictures_are_kept_and_read_again(tmp_path):
     grid = picture_grid(torch.rand(2, 1, 4, 4), title="t", alt="a & b", signed=False)
     drawing = Drawing(
-        paper="PCBias", name="Figure 1", shows="Two.", pictures=lambda: {"one": grid, "two": grid}
+        paper="PCBias",
+        name="Figure 1",
+        shows="Two.",
+        pictures=lambda: [replace(grid, title=title) for title in ("one", "two")],
     )
     assert kept(drawing, tmp_path) == {}
     keep(drawing, tmp_path)
@@ -87,13 +91,11 @@ def test_reported_and_measured_numbers_stand_in_one_frame():
         Line(name="ours", reported={"1": 0.5, "2": 0.6}),
         Line(name="reported", role="theory", reported={"1": 0.7, "60": 0.9}),
     ]
-    figure = line_plate({}, lines, title="t", x="width", y="accuracy")
+    figure = line_plate({}, "t", lines, x="width", y="accuracy")
     assert figure.table["width"] == ["1", "2", "60"]
     assert figure.table["reported"][0] == 0.7
     assert figure.table["ours"][1] == 0.6
-    assert (
-        line_plate({}, [Line(name="none", claim="x", measurement="y")], title="t", y="z").plot["data"] == []
-    )
+    assert line_plate({}, "t", [Line("none", "x", "y")], y="z").plot["data"] == []
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +138,7 @@ def test_the_command_names_what_can_be_drawn(tmp_path):
 
 def test_a_key_names_the_series_below_a_figure():
     lines = [Line(name=f"series {i}", reported={"a": i, "b": 2 * i}) for i in range(8)]
-    picture = with_key(
-        svg(line_plate({}, lines, title="t", y="y")), [(line.name, "#000000") for line in lines]
-    )
+    picture = with_key(svg(line_plate({}, "t", lines, y="y")), [(line.name, "#000000") for line in lines])
     assert all(f">series {i}</text>" in picture for i in range(8))
     height = int(re.search(r'viewBox="0 0 \d+ (\d+)"', picture)[1])
     assert all(float(y) < height for y in re.findall(r'<text x="\d+" y="(\d+)" font-size="12"', picture))

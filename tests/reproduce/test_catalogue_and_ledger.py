@@ -1,8 +1,7 @@
 import importlib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 import pytest
-import torch
 
 from firstlight._internal.errors import DataUnavailable, Diverged, InvalidInput, StoreProblem
 from firstlight._internal.store import Store
@@ -30,21 +29,16 @@ def test_names_that_mean_nothing_are_refused_with_the_nearest():
     assert {c.id for c in select("linear.thm42")} == {"linear.thm42.spectral", "linear.thm42.lambda"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Config:
-    width: int = 1
-    seed: int = 0
-
-
 def made(*claim_ids, run, n_seeds=5):
     """A study outside the registry that measures the number x for `claim_ids`."""
 
     class Made(Study):
         """Does it?"""
 
-        scales = {"smoke": Config(), "desk": Config(width=2)}  # noqa: RUF012
+        width: int = 1
+        scales = {"smoke": {}, "desk": {"width": 2}}  # noqa: RUF012
 
-    Made.run = classmethod(lambda cls, cfg: run(cfg))
+    Made.run = run
     Made.n_seeds, Made.name, Made.theme, Made.claims = n_seeds, "first_layer/made", "first_layer", claim_ids
     return Made
 
@@ -70,7 +64,7 @@ def serve(monkeypatch):
 
 
 def test_an_entry_holds_everything_a_referee_asks_for(tmp_path, serve):
-    serve(made(OTHER, run=lambda cfg: {"x": 0.9 + 0.01 * cfg.seed, "y": 0.1}), null="x > y")
+    serve(made(OTHER, run=lambda study: {"x": 0.9 + 0.01 * study.seed, "y": 0.1}), null="x > y")
     (entry,) = reproduce(OTHER, scale="desk", store=Store(tmp_path))
     assert (entry.verdict, entry.null_verdict, entry.summary) == ("reproduced", "beyond", "reproduced")
     assert entry.measured["x"]["seeds"] == [0.9, 0.91, 0.92, 0.93, 0.94]
@@ -87,7 +81,7 @@ def test_an_entry_holds_everything_a_referee_asks_for(tmp_path, serve):
 
 
 def test_not_beyond_its_null_is_counted_as_such(tmp_path, serve):
-    serve(made(OTHER, run=lambda cfg: {"x": 0.9, "y": 0.95}), null="x > y")
+    serve(made(OTHER, run=lambda study: {"x": 0.9, "y": 0.95}), null="x > y")
     entries = reproduce(OTHER, scale="desk", store=Store(tmp_path))
     assert ledger.counts(entries) == {"reproduced, not beyond its null": 1}
     assert ledger.Tally.of(entries) == ledger.Tally(
@@ -97,31 +91,21 @@ def test_not_beyond_its_null_is_counted_as_such(tmp_path, serve):
 
 
 def test_smoke_scale_judges_exact_claims_only(tmp_path, serve):
-    serve(made(OTHER, EXACT, run=lambda cfg: {"x": 0.9}))
+    serve(made(OTHER, EXACT, run=lambda study: {"x": 0.9}))
     assert reproduce(OTHER, store=Store(tmp_path))[0].verdict == "not run"
     assert reproduce(EXACT, store=Store(tmp_path))[0].verdict == "reproduced"
 
 
 def test_a_number_that_is_not_finite_is_not_judged(tmp_path, serve):
-    serve(made(OTHER, run=lambda cfg: {"x": float("nan")}))
+    serve(made(OTHER, run=lambda study: {"x": float("nan")}))
     (entry,) = reproduce(OTHER, scale="desk", store=Store(tmp_path))
     assert (entry.verdict, entry.null_verdict) == ("not run", "")
     assert "not a finite number: x" in entry.reason
 
 
-def test_seeds_are_added_until_a_claim_is_decided(tmp_path, serve):
-    values = [0.4, 0.95, *(0.7 + 0.02 * torch.randn(40, generator=torch.Generator().manual_seed(0))).tolist()]
-    serve(made(OTHER, run=lambda cfg: {"x": values[cfg.seed]}, n_seeds=2))
-    (undecided,) = reproduce(OTHER, scale="desk", store=Store(tmp_path))
-    assert undecided.verdict == "inconclusive"
-    (decided,) = reproduce(OTHER, scale="desk", store=Store(tmp_path), budget=600)
-    assert decided.verdict == "reproduced"
-    assert 2 < len(decided.seeds) <= 30
-
-
 def test_a_finished_seed_is_not_run_again(tmp_path, serve):
     calls = []
-    study = made(OTHER, run=lambda cfg: calls.append(cfg.seed) or {"x": 1.0})
+    study = made(OTHER, run=lambda study: calls.append(study.seed) or {"x": 1.0})
     serve(study)
     reproduce(OTHER, scale="desk", store=Store(tmp_path), n_seeds=2)
     reproduce(OTHER, scale="desk", store=Store(tmp_path), n_seeds=3)
@@ -131,7 +115,7 @@ def test_a_finished_seed_is_not_run_again(tmp_path, serve):
 
 @pytest.mark.parametrize("problem", [DataUnavailable("no network"), Diverged("loss became nan")])
 def test_missing_data_and_divergence_do_not_poison_the_ledger(tmp_path, serve, problem):
-    def fail(cfg):
+    def fail(study):
         raise problem
 
     serve(made(OTHER, run=fail))
@@ -143,8 +127,8 @@ def test_missing_data_and_divergence_do_not_poison_the_ledger(tmp_path, serve, p
 def test_every_study_states_enough_to_tell_how_it_departs():
     for name in studies():
         for claim in (claims()[id] for id in studies()[name].claims):
-            settings = asdict(studies()[name].config("desk"))
-            found = departures(claim, settings, n_seeds=5, stated=studies()[name].stated)
+            settings = asdict(studies()[name].at_scale("desk"))
+            found = departures(claim, settings, n_seeds=5)
             assert set(found) <= set(claim.published)
             assert not {"where", "remarks", "unclear"} & set(found)
 
@@ -157,7 +141,7 @@ def test_a_departure_is_told_key_by_key():
         "width": "1 instead of 2 or 9", "seeds": "1 instead of 5", "rate": "not stated instead of 0.1"
     }  # fmt: skip
     sweep = replace(claim, published=published)
-    assert departures(sweep, {"width": 2}, n_seeds=5, stated={"rate": 0.1}) == {"width": "2 instead of 2, 9"}
+    assert departures(sweep, {"width": 2, "recipe": {"lr": 0.1}}, n_seeds=5) == {"width": "2 instead of 2, 9"}
     both = {"plan": {"width": 1.0, "rates": [0.1]}, "widths": [2, 9]}
     assert departures(sweep, both, n_seeds=5) == {}
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reproduce.catalogue import Settings, Study
+from reproduce.catalogue import Study
 from reproduce.evidence import Evidence, by
 
 
@@ -58,7 +58,7 @@ def test_points_that_are_words_stand_side_by_side():
 
 
 def test_settings_are_frozen_and_know_their_seed():
-    class Made(Settings):
+    class Made(Study):
         width: int = 3
 
     assert Made(width=4, seed=2) == Made(width=4, seed=2)

@@ -8,10 +8,10 @@ import torch
 import warm
 from firstlight._internal.executor import cpu_seconds, keeping, map_tasks
 from firstlight._internal.store import Store
-from firstlight.networks.bank import network_names
+from firstlight.networks.bank import load_network, network_names
 from firstlight.networks.definitions import definition
 from limits import COMMAND
-from reproduce.catalogue import studies
+from reproduce.catalogue import claims, departures, studies
 from reproduce.run import KeptOutcomes, reproduce, studies_of
 
 NIGHT = [name for name in studies() if "night" in studies()[name].scales]
@@ -27,13 +27,23 @@ def test_only_studies_with_night_settings_run_at_night(tmp_path):
 
 def test_profiles_of_the_bank_take_one_trained_network_a_seed():
     study = studies()["first_layer/consistency"]
-    cfg = study.config("night")
+    cfg = study.at_scale("night")
     assert study.seeds("night") == study.seeds("night", count=5) == tuple(range(len(cfg.networks)))
     assert {*cfg.networks, cfg.other_network} <= set(network_names())
     kinds = [definition(name)[0] for name in cfg.networks]
     assert {(k.spec.name, k.recipe.epochs, k.recipe.batch_size) for k in kinds} == {
         (cfg.model, cfg.epochs, cfg.batch_size)
     }
+
+
+def test_profiles_of_the_bank_state_what_the_cards_of_their_networks_say():
+    study = studies()["first_layer/consistency"].at_scale("night", seed=1)
+    card = load_network("small-cifar10-1").card["recipe"]
+    assert study.settings["recipe"] == {name: value for name, value in card.items() if name != "seed"}
+    found = departures(claims()["profile.table1.seeds"], study.settings, n_seeds=3)
+    assert (found["rate"], found["schedule"]) == ("0.2 instead of 0.1", "one_cycle instead of constant")
+    assert "optimiser" not in found
+    assert "recipe" not in studies()["first_layer/consistency"].at_scale("desk").settings
 
 
 # ---------------------------------------------------------------- going on

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstlight._internal.errors import InvalidInput
-from reproduce.studies.since.ridge_risk import hermite_modes, hermite_values, implicit_regulariser, ridge_risk
+from reproduce.studies.newer_papers.ridge_risk import (
+    hermite_modes,
+    hermite_values,
+    implicit_regulariser,
+    ridge_risk,
+)
 
 
 def normal(*shape, seed=0):

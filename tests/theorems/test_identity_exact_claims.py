@@ -10,7 +10,7 @@ from firstlight.training import Recipe, train
 from reproduce.studies.identity.exact import CNN_GRID, FCN_GRID, PUBLISHED, TEXT, built, formula
 from reproduce.studies.identity.exact_identity import identity_cnn, identity_fcn_linear, identity_fcn_relu
 from reproduce.studies.identity.layer_images import stage_outputs
-from reproduce.studies.identity.layer_probe import averaging_votes, class_sums
+from reproduce.studies.identity.layers import averaging_votes, class_sums
 
 
 def draw(*shape, seed=0):

@@ -2,44 +2,24 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from firstlight._internal.errors import DataUnavailable
 from firstlight._internal.executor import map_tasks
-from firstlight._internal.result import Result
 from firstlight.data import ImageData, load
 from firstlight.data.interventions import shuffled_labels
 from firstlight.kernels import ConvKernel
 from firstlight.maths import cosine, sobel_magnitude
-from firstlight.pages.figures import Figure, heatmap, picture_grid
 from firstlight.training import accuracy
-from reproduce.catalogue import Settings, Study, study
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.feature_ansatz.common import (
-    DESK_NETWORK,
-    ConvRFM,
-    PlainNetwork,
-    Splits,
-    Stage,
-    feature_map,
-    fitted_round,
-    grey,
-    map_correlation,
-    plain_metric,
-    plain_network,
-    stages_of,
-    two_parts,
-    updated_metric,
-)
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
+from reproduce.studies.feature_ansatz import common
 from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise, digits_in_noise
 
-DESK_MACHINE = ConvRFM(rounds=1)
-METHODS = ("CNTK", "ConvRFM", "Deep ConvRFM", "network")
-REPORTED = {"cifar10": (67.74, 67.97, 67.97, 64.90), "svhn": (81.38, 85.02, 87.28, 84.48)}
+DESK_MACHINE = common.ConvRFM(rounds=1)
+REPORTED = {"cifar10": {"CNTK": 67.74, "ConvRFM": 67.97, "Deep ConvRFM": 67.97, "network": 64.90}}
 
 
 @study(
@@ -55,82 +35,57 @@ class KernelAndNetwork(Study):
     are the nulls: maps of any two feature matrices follow the brightness of the image.
     """
 
-    class Config(Settings):
-        """Sizes of the table, and of the comparison by layer on noisy digits."""
-
-        data: str = "cifar10"  # of the table and of the maps
-        further: tuple[str, ...] = ()  # more rows of the table, where the user has the files
-        n: int = 600
-        n_valid: int = 150  # choose round, ridge and depth
-        n_test: int = 400
-        machine: ConvRFM = DESK_MACHINE
-        digits: str = "mnist"
-        n_digits: int = 300
-        side: int = 36
-        sigma: float = 0.5
-        network: PlainNetwork = DESK_NETWORK
+    # Sizes of the table, and of the comparison by layer on noisy digits.
+    data: str = "cifar10"  # of the table and of the maps
+    n: int = 600
+    n_valid: int = 150  # choose round, ridge and depth
+    n_test: int = 400
+    machine: common.ConvRFM = DESK_MACHINE
+    digits: str = "mnist"
+    n_digits: int = 300
+    side: int = 36
+    sigma: float = 0.5
+    network: common.PlainNetwork = common.DESK_NETWORK
 
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             data="photos", digits="photos", n=24, n_valid=16, n_test=16, n_digits=24,
-            machine=ConvRFM(rounds=1, agop_images=8, filters=4), network=PlainNetwork(depth=2, epochs=1),
+            machine=common.ConvRFM(rounds=1, agop_images=8, filters=4), network=common.PlainNetwork(depth=2, epochs=1),
         ),
-        "night": Config(
-            n=2000, n_valid=500, n_test=2000, n_digits=1000, machine=ConvRFM(rounds=3, agop_images=200, filters=16)
+        "night": dict(
+            n=2000, n_valid=500, n_test=2000, n_digits=1000,
+            machine=common.ConvRFM(rounds=3, agop_images=200, filters=16),
         ),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
-        """Fill the table, compare maps on its first data set, then the layers on noisy digits."""
-        stages, networks = _fitted(_drawn(cfg.data, cfg), cfg)
-        table = {cfg.data: _row(stages, networks[1], cfg)}
-        for name in cfg.further:
-            try:
-                further, (_, trained) = _fitted(_drawn(name, cfg), cfg)
-            except DataUnavailable:  # its claim is then not run; the other claims need not wait for it
-                continue
-            table[name] = _row(further, trained, cfg)
-        rows = list(table.values())
-        known = {name: row for name, row in table.items() if name in REPORTED}
+    def run(self) -> Measured:
+        """Fill a row of the table, compare maps on its data set, then the layers on noisy digits."""
+        stages, networks = _fitted(_drawn(self.data, self), self)
+        row = _row(stages, networks[1], self)
+        reported = {self.data: REPORTED[self.data]} if self.data in REPORTED else {}
+        apart = [max(abs(row[m] - v) for m, v in values.items()) for values in reported.values()]
         return {
             **_maps(stages[0], networks),
-            **_by_layer(cfg),
-            **{key: by(table, [row[key] for row in rows]) for key in rows[0]},
-            "largest deviation from the paper": by(
-                known,
-                [
-                    max(abs(row[m] - reported) for m, reported in zip(METHODS, REPORTED[name], strict=True))
-                    for name, row in known.items()
-                ],
-            ),
+            **_by_layer(self),
+            **{key: by([self.data], [value]) for key, value in row.items()},
+            "largest deviation from the paper": by(reported, apart),
         }
 
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Draw the table of accuracies, mean over seeds."""
-        return heatmap(
-            torch.stack([evidence.table(method).mean(0) for method in METHODS], dim=1),
-            rows=[str(point) for point in evidence.points("CNTK")],
-            columns=METHODS,
-            title="Test accuracy in per cent",
-            alt="Accuracy of four methods by data set",
-            symmetric=False,
-        )
+
+def _drawn(name: str, cfg: KernelAndNetwork) -> common.Splits:
+    train, valid = common.two_parts(load(name, split="train", seed=0), cfg.n, cfg.n_valid, seed=cfg.seed)
+    return common.Splits(train=train, valid=valid, test=load(name, split="test", n=cfg.n_test, seed=cfg.seed))
 
 
-def _drawn(name: str, cfg: KernelAndNetwork.Config) -> Splits:
-    train, valid = two_parts(load(name, split="train", seed=0), cfg.n, cfg.n_valid, seed=cfg.seed)
-    return Splits(train=train, valid=valid, test=load(name, split="test", n=cfg.n_test, seed=cfg.seed))
-
-
-def _fitted(splits: Splits, cfg: KernelAndNetwork.Config) -> tuple[list[Stage], tuple[nn.Module, nn.Module]]:
+def _fitted(
+    splits: common.Splits, cfg: KernelAndNetwork
+) -> tuple[list[common.Stage], tuple[nn.Module, nn.Module]]:
     """Kernels on pixels and on features, and the network, initial and trained."""
-    stages = stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
-    return stages, plain_network(splits.train, cfg.network, seed=cfg.seed)
+    stages = common.stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
+    return stages, common.plain_network(splits.train, cfg.network, seed=cfg.seed)
 
 
-def _row(stages: list[Stage], trained: nn.Module, cfg: KernelAndNetwork.Config) -> dict[str, float]:
+def _row(stages: list[common.Stage], trained: nn.Module, cfg: KernelAndNetwork) -> dict[str, float]:
     """Test accuracies in per cent of the four methods and of the null, and how well the network fits."""
     first, chosen = stages[0], min(stages, key=lambda stage: stage.best.error)
     return {
@@ -143,36 +98,38 @@ def _row(stages: list[Stage], trained: nn.Module, cfg: KernelAndNetwork.Config) 
     }
 
 
-def _maps(first: Stage, networks: tuple[nn.Module, nn.Module]) -> dict[str, float]:
+def _maps(first: common.Stage, networks: tuple[nn.Module, nn.Module]) -> dict[str, float]:
     """Correlation over test images of the map of the last M with that of the network's first layer."""
     images, metric = first.splits.test.x[:100], first.rounds[-1].metric
-    before, after = (feature_map(images, filter_covariance(convolutions(model)[0]), 3) for model in networks)
-    learned = feature_map(images, metric, 3)
-    plain = feature_map(images, torch.eye(len(metric), dtype=torch.float64), 3)
+    before, after = (
+        common.feature_map(images, filter_covariance(convolutions(model)[0]), 3) for model in networks
+    )
+    learned = common.feature_map(images, metric, 3)
+    plain = common.feature_map(images, torch.eye(len(metric), dtype=torch.float64), 3)
     return {
-        "correlation of maps": map_correlation(learned, after),
-        "correlation of maps with the initial network": map_correlation(learned, before),
-        "correlation of maps of the identity": map_correlation(plain, after),
+        "correlation of maps": common.map_correlation(learned, after),
+        "correlation of maps with the initial network": common.map_correlation(learned, before),
+        "correlation of maps of the identity": common.map_correlation(plain, after),
     }
 
 
-def _by_layer(cfg: KernelAndNetwork.Config) -> Measured:
+def _by_layer(cfg: KernelAndNetwork) -> Measured:
     """Correlations of maps on noisy digits; each side's second layer sees its own features."""
     drawn = digits_in_noise(
-        grey(load(cfg.digits, split="train", seed=0)), cfg.n_digits + 200, sigma=cfg.sigma, seed=cfg.seed,
+        common.grey(load(cfg.digits, split="train", seed=0)), cfg.n_digits + 200, sigma=cfg.sigma, seed=cfg.seed,
         side=cfg.side,
     )  # fmt: skip
     index = torch.arange(len(drawn))
     train, unseen = drawn.take(index[: cfg.n_digits]), drawn.take(index[cfg.n_digits :])
-    stages, networks = _fitted(Splits(train=train, valid=unseen, test=unseen), cfg)
+    stages, networks = _fitted(common.Splits(train=train, valid=unseen, test=unseen), cfg)
     correlations: list[list[float]] = []
     for model in networks:
         inputs = unseen.x[:50]
         correlations.append([])
         for stage, conv in zip(stages, convolutions(model), strict=False):
-            learned = feature_map(stage.splits.valid.x[:50], stage.best.metric, 3)
-            own = feature_map(inputs, filter_covariance(conv), 3)
-            correlations[-1].append(map_correlation(learned, own))
+            learned = common.feature_map(stage.splits.valid.x[:50], stage.best.metric, 3)
+            own = common.feature_map(inputs, filter_covariance(conv), 3)
+            correlations[-1].append(common.map_correlation(learned, own))
             inputs = torch.relu(conv(inputs)).detach()
     initial, trained = (by(range(1, len(stages) + 1), row) for row in correlations)
     return {
@@ -200,42 +157,26 @@ class LearnedEdges(Study):
     Eigenvectors come from CIFAR-10 with a three-layer CNTK (3 x 3). Shuffled labels are the null.
     """
 
-    class Config(Settings):
-        """Images and rounds."""
-
-        colour: str = "cifar10"
-        n: int = 600
-        n_valid: int = 100  # they choose the ridge
-        rounds: int = 2  # updates of M
-        agop_images: int = 50
+    # Images and rounds.
+    colour: str = "cifar10"
+    n: int = 600
+    n_valid: int = 100  # they choose the ridge
+    rounds: int = 2  # updates of M
+    agop_images: int = 50
 
     scales = {
-        "smoke": Config(colour="photos", n=24, n_valid=16, rounds=1, agop_images=200),
-        "night": Config(n=2000, n_valid=500, rounds=5, agop_images=200),
+        "smoke": dict(colour="photos", n=24, n_valid=16, rounds=1, agop_images=200),
+        "night": dict(n=2000, n_valid=500, rounds=5, agop_images=200),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Learn the metric with true and with shuffled labels."""
-        colour, shuffled = _metrics(_loaded(cfg.colour, cfg), ConvKernel(depth=3), cfg)
+        colour, shuffled = _metrics(_loaded(self.colour, self), ConvKernel(depth=3), self)
         return {
             "eigenvectors below 0.2": float((_mean_response(colour) < 0.2).sum()),
             "eigenvectors below 0.2 with shuffled labels": float((_mean_response(shuffled) < 0.2).sum()),
             "cosine to the metric of shuffled labels": float(cosine(colour.flatten(), shuffled.flatten())),
-            "pictures": torch.cat(
-                [leading_eigenvectors(m).T.reshape(-1, 3, 3, 3) for m in (colour, shuffled)]
-            ),
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Draw the eigenvectors of the first seed: true labels above, shuffled labels below."""
-        return picture_grid(
-            evidence.arrays["pictures"][0],
-            title="Leading eigenvectors of M: true labels above, shuffled labels below",
-            alt="Two rows of eight small patterns, one for true and one for shuffled labels",
-            columns=8,
-        )
 
 
 READINGS = {"": 2, ", by the root": 1}
@@ -249,56 +190,51 @@ class EdgeTransfer(Study):
     As appendix B has it: five rounds, maps of the whole M. Grey photographs of CIFAR-10 stand for SVHN.
     """
 
-    class Config(Settings):
-        """Images and rounds; `photos` are those on which maps are compared with edges."""
-
-        grey: str = "cifar10"
-        n: int = 400
-        n_valid: int = 100  # they choose the ridge
-        rounds: int = 5
-        agop_images: int = 50
-        depth: int = 2
-        photos: int = 64
+    # Images and rounds; `photos` are those on which maps are compared with edges.
+    grey: str = "cifar10"
+    n: int = 400
+    n_valid: int = 100  # they choose the ridge
+    rounds: int = 5
+    agop_images: int = 50
+    depth: int = 2
+    photos: int = 64
 
     n_seeds = 3  # the metrics of two seeds differ by less than those of true and shuffled labels
     scales = {
-        "smoke": Config(grey="photos", n=24, n_valid=16, rounds=1, agop_images=200, photos=8),
-        "night": Config(n=2000, n_valid=500, agop_images=200, photos=500),
+        "smoke": dict(grey="photos", n=24, n_valid=16, rounds=1, agop_images=200, photos=8),
+        "night": dict(n=2000, n_valid=500, agop_images=200, photos=500),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Learn with true and with shuffled labels, then compare maps with edges."""
-        learned = _metrics(grey(_loaded(cfg.grey, cfg)), ConvKernel(depth=cfg.depth), cfg)
-        photos = grey(load("photos", split="test", n=cfg.photos, seed=cfg.seed)).x
+        learned = _metrics(common.grey(_loaded(self.grey, self)), ConvKernel(depth=self.depth), self)
+        photos = common.grey(load("photos", split="test", n=self.photos, seed=self.seed)).x
         edges = sobel_magnitude(photos)[:, 0, 1:-1, 1:-1].flatten(1).double()  # where 3 x 3 patches lie
         plain = torch.eye(len(learned[0]), dtype=torch.float64)
         names = ("true labels", "shuffled labels", "the identity")
         return {
-            f"correlation with edges of {name}{reading}": map_correlation(
-                feature_map(photos, torch.linalg.matrix_power(metric, power), 3), edges
+            f"correlation with edges of {name}{reading}": common.map_correlation(
+                common.feature_map(photos, torch.linalg.matrix_power(metric, power), 3), edges
             )
             for name, metric in zip(names, (*learned, plain), strict=True)
             for reading, power in READINGS.items()
         }
 
 
-def _loaded(name: str, cfg: LearnedEdges.Config | EdgeTransfer.Config) -> ImageData:
+def _loaded(name: str, cfg: LearnedEdges | EdgeTransfer) -> ImageData:
     return load(name, split="train", n=max(2000, cfg.n + cfg.n_valid), seed=0)
 
 
-def _metrics(
-    data: ImageData, kernel: ConvKernel, cfg: LearnedEdges.Config | EdgeTransfer.Config
-) -> tuple[Tensor, Tensor]:
+def _metrics(data: ImageData, kernel: ConvKernel, cfg: LearnedEdges | EdgeTransfer) -> tuple[Tensor, Tensor]:
     """The last M with true and with shuffled labels, from the same images."""
     metrics = []
     for labelled in (data, shuffled_labels(data, seed=cfg.seed)):
-        train, valid = two_parts(labelled, cfg.n, cfg.n_valid, seed=cfg.seed)
-        splits = Splits(train=train, valid=valid, test=valid)
-        metric = plain_metric(splits, kernel)
+        train, valid = common.two_parts(labelled, cfg.n, cfg.n_valid, seed=cfg.seed)
+        splits = common.Splits(train=train, valid=valid, test=valid)
+        metric = common.plain_metric(splits, kernel)
         for _ in range(cfg.rounds):
-            fit = fitted_round(splits, kernel, metric)
-            metric = updated_metric(splits, kernel, fit, agop_images=cfg.agop_images, seed=cfg.seed)
+            fit = common.fitted_round(splits, kernel, metric)
+            metric = common.updated_metric(splits, kernel, fit, agop_images=cfg.agop_images, seed=cfg.seed)
         metrics.append(metric)
     return metrics[0], metrics[1]
 
@@ -315,31 +251,8 @@ def _mean_response(metric: Tensor) -> Tensor:
     return sums / math.sqrt(len(metric))
 
 
-LOCAL_MACHINE = ConvRFM(agop_images=100)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task(Result):
-    """Test accuracies on one task at one noise level.
-
-    Parameters
-    ----------
-    cntk, convrfm, deep, rotated, network : float
-        Of the fixed kernel, the kernel of the best round, the best number of feature layers, the kernel of
-        the best round with its metric rotated at random, and the network.
-    by_layers : tuple of float
-        With exactly 0 (the fixed kernel), 1, 2, ... feature-learning layers.
-    is_ordered : bool
-        Whether the validation errors fall in the order that selection enforces.
-    """
-
-    cntk: float
-    convrfm: float
-    deep: float
-    rotated: float
-    network: float
-    by_layers: tuple[float, ...]
-    is_ordered: bool
+LOCAL_MACHINE = common.ConvRFM(agop_images=100)
+METHODS = ("CNTK", "ConvRFM", "Deep ConvRFM", "network")
 
 
 @study("lsa.fig5a.bars", "lsa.fig5b.mnist", "convrfm.fig6b.layers", "convrfm.monotone")
@@ -350,19 +263,17 @@ class LocalSignals(Study):
     sigma >= 1. The null is the learned metric with random eigenvectors.
     """
 
-    class Config(Settings):
-        """Both tasks with their noise levels."""
-
-        sigmas: tuple[float, ...] = (1.0, 2.0, 4.0)  # noise of the bars
-        n_bars: int = 300
-        digits: str = "mnist"  # where digits come from
-        digit_sigmas: tuple[float, ...] = (1.0,)
-        n_digits: int = 300
-        side: int = 36  # of the digits' frame
-        n_valid: int = 150
-        n_test: int = 600
-        machine: ConvRFM = LOCAL_MACHINE
-        network: PlainNetwork = DESK_NETWORK
+    # Both tasks with their noise levels.
+    sigmas: tuple[float, ...] = (1.0, 2.0, 4.0)  # noise of the bars
+    n_bars: int = 300
+    digits: str = "mnist"  # where digits come from
+    digit_sigmas: tuple[float, ...] = (1.0,)
+    n_digits: int = 300
+    side: int = 36  # of the digits' frame
+    n_valid: int = 150
+    n_test: int = 600
+    machine: common.ConvRFM = LOCAL_MACHINE
+    network: common.PlainNetwork = common.DESK_NETWORK
 
     drawn = {
         "CNTK on bars": "null",
@@ -372,79 +283,84 @@ class LocalSignals(Study):
     }
     axes, log_axes = ("noise level", "test accuracy"), "x"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             sigmas=(1.0, 2.0), n_bars=24, digits="photos", n_digits=24, n_valid=16, n_test=16,
-            machine=ConvRFM(rounds=1, filters=4, agop_images=8), network=PlainNetwork(depth=2, epochs=1),
+            machine=common.ConvRFM(rounds=1, filters=4, agop_images=8), network=common.PlainNetwork(depth=2, epochs=1),
         ),
-        "night": Config(
+        "night": dict(
             sigmas=(0.5, 1.0, 2.0, 4.0), n_bars=500, n_digits=1000, digit_sigmas=(0.5, 1.0, 2.0), n_valid=500,
-            n_test=2000, machine=ConvRFM(rounds=3, filters=16, agop_images=100),
+            n_test=2000, machine=common.ConvRFM(rounds=3, filters=16, agop_images=100),
         ),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Measure all noise levels side by side."""
-        wanted = [("digits", s) for s in cfg.digit_sigmas] + [("bars", s) for s in cfg.sigmas]
-        tasks = map_tasks(partial(_task, cfg), wanted, label="Noise levels")
-        measured = {
-            "share of tasks in order": sum(task.is_ordered for task in tasks) / len(tasks),
-            "share of tasks in order on test images": sum(t.cntk <= t.convrfm <= t.deep for t in tasks)
-            / len(tasks),
-        }
-        digits = tasks[: len(cfg.digit_sigmas)]
+        wanted = [("digits", s) for s in self.digit_sigmas] + [("bars", s) for s in self.sigmas]
+        tasks = map_tasks(partial(_task, self), wanted, label="Noise levels")
+        digits = tasks[: len(self.digit_sigmas)]
+        ordered = [task["CNTK"] <= task["ConvRFM"] <= task["Deep ConvRFM"] for task in tasks]
         return {
-            **measured,
-            **_by_noise("digits", cfg.digit_sigmas, digits),
-            **_by_noise("bars", cfg.sigmas, tasks[len(digits) :]),
+            "share of tasks in order": sum(task["is in order"] for task in tasks) / len(tasks),
+            "share of tasks in order on test images": sum(ordered) / len(tasks),
+            **_by_noise("digits", self.digit_sigmas, digits),
+            **_by_noise("bars", self.sigmas, tasks[len(digits) :]),
         }
 
 
-def _by_noise(kind: str, sigmas: Sequence[float], tasks: Sequence[Task]) -> Measured:
+Accuracies = dict[str, float]
+"""Test accuracies of the methods on one task at one noise level, and by the number of layers that learn features."""
+
+
+def _by_noise(kind: str, sigmas: Sequence[float], tasks: Sequence[Accuracies]) -> Measured:
     """Gains and accuracies by noise level, and accuracies by layers as means over noise levels."""
+
+    def column(what: str, less: str = "") -> list[float]:
+        return [task[what] - (task[less] if less else 0.0) for task in tasks]
 
     def mean(values: Sequence[float]) -> float:
         return sum(values) / len(values)
 
-    layers = list(zip(*(task.by_layers for task in tasks), strict=True))
+    layers = [name for name in tasks[0] if name.startswith("layers ")]
     return {
-        f"gain on {kind}": by(sigmas, [t.convrfm - t.cntk for t in tasks]),
-        f"gain on {kind} with rotated metric": by(sigmas, [t.rotated - t.cntk for t in tasks]),
-        f"gain of depth on {kind}": by(sigmas, [t.deep - t.convrfm for t in tasks]),
-        f"accuracy on {kind} by layers": by(range(len(layers)), [mean(values) for values in layers]),
-        f"accuracy on {kind} with rotated metric": mean([t.rotated for t in tasks]),
-        f"CNTK on {kind}": by(sigmas, [t.cntk for t in tasks]),
-        f"ConvRFM on {kind}": by(sigmas, [t.convrfm for t in tasks]),
-        f"Deep ConvRFM on {kind}": by(sigmas, [t.deep for t in tasks]),
-        f"network on {kind}": by(sigmas, [t.network for t in tasks]),
+        f"gain on {kind}": by(sigmas, column("ConvRFM", "CNTK")),
+        f"gain on {kind} with rotated metric": by(sigmas, column("rotated", "CNTK")),
+        f"gain of depth on {kind}": by(sigmas, column("Deep ConvRFM", "ConvRFM")),
+        f"accuracy on {kind} by layers": by(range(len(layers)), [mean(column(name)) for name in layers]),
+        f"accuracy on {kind} with rotated metric": mean(column("rotated")),
+        **{f"{name} on {kind}": by(sigmas, column(name)) for name in METHODS},
     }
 
 
-def _splits(cfg: LocalSignals.Config, kind: str, sigma: float) -> Splits:
+def _splits(cfg: LocalSignals, kind: str, sigma: float) -> common.Splits:
     if kind == "bars":
         sizes = {"train": cfg.n_bars, "valid": cfg.n_valid, "test": cfg.n_test}
         drawn = {s: bars_in_noise(n, sigma=sigma, seed=cfg.seed, split=s) for s, n in sizes.items()}
-        return Splits(**drawn)
-    seen, unseen = (grey(load(cfg.digits, split=split, seed=0)) for split in ("train", "test"))
+        return common.Splits(**drawn)
+    seen, unseen = (common.grey(load(cfg.digits, split=split, seed=0)) for split in ("train", "test"))
     both = digits_in_noise(seen, cfg.n_digits + cfg.n_valid, sigma=sigma, seed=cfg.seed, side=cfg.side)
     test = digits_in_noise(unseen, min(cfg.n_test, len(unseen)), sigma=sigma, seed=cfg.seed, side=cfg.side)
     index = torch.arange(len(both))
-    return Splits(train=both.take(index[: cfg.n_digits]), valid=both.take(index[cfg.n_digits :]), test=test)
+    return common.Splits(
+        train=both.take(index[: cfg.n_digits]), valid=both.take(index[cfg.n_digits :]), test=test
+    )
 
 
-def _task(cfg: LocalSignals.Config, what: tuple[str, float]) -> Task:
+def _task(cfg: LocalSignals, what: tuple[str, float]) -> Accuracies:
+    """Measure one task; validation errors are in order if they fall as selection enforces it."""
     splits = _splits(cfg, *what)
-    stages = stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
+    stages = common.stages_of(splits, cfg.machine, depth=cfg.network.depth, seed=cfg.seed)
     first, errors = stages[0], [stage.best.error for stage in stages]
     cntk = first.test_accuracy(first.rounds[0])
     scores = [stage.test_accuracy(stage.best) for stage in stages]
-    network = plain_network(splits.train, cfg.network, seed=cfg.seed)[1]
-    return Task(
-        cntk=cntk,
-        convrfm=scores[0],
-        deep=scores[errors.index(min(errors))],
-        rotated=first.test_accuracy(first.rotated(seed=cfg.seed)),
-        network=accuracy(network, splits.test),
-        by_layers=(cntk, *scores),
-        is_ordered=errors[0] <= first.rounds[0].error and min(errors) <= errors[0],
-    )
+    network = common.plain_network(splits.train, cfg.network, seed=cfg.seed)[1]
+    return {
+        "CNTK": cntk,
+        "ConvRFM": scores[0],
+        "Deep ConvRFM": scores[errors.index(min(errors))],
+        "rotated": first.test_accuracy(
+            first.rotated(seed=cfg.seed)
+        ),  # random eigenvectors in the best round's metric
+        "network": accuracy(network, splits.test),
+        **{f"layers {number}": score for number, score in enumerate((cntk, *scores))},
+        "is in order": errors[0] <= first.rounds[0].error and min(errors) <= errors[0],
+    }

@@ -25,15 +25,9 @@ from firstlight.measures.feature_ansatz.layer_maps import layer_maps, patch_oper
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.models import ModelSpec, build
 from firstlight.training import Recipe, accuracy, train_once
-from reproduce.catalogue import Settings, Study, study
-from reproduce.evidence import Measured, Series, by
-from reproduce.studies.feature_ansatz.common import (
-    POOLINGS,
-    MeasuredNetwork,
-    NetworkPlan,
-    measured_network,
-    trained_network,
-)
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, Point, Series, by
+from reproduce.studies.feature_ansatz import common
 from reproduce.weights.resnet50 import resnet50_imagenet, resnet50_normalised
 
 
@@ -44,12 +38,10 @@ class AnsatzResnet50(Study):
     There is one trained network: seeds differ in the photographs and in the initial network.
     """
 
-    class Config(Settings):
-        """Photographs for both networks; the initial one needs fewer, it has no structure to average over."""
-
-        network: str = "resnet50"  # "resnet18": two initial ones, where nothing can be fetched
-        n_images: int = 10
-        initial_images: int = 4
+    # Photographs for both networks; the initial one needs fewer, it has no structure to average over.
+    network: str = "resnet50"  # "resnet18": two initial ones, where nothing can be fetched
+    n_images: int = 10
+    initial_images: int = 4
 
     n_seeds = 3  # about 100 CPU seconds each
     drawn = {
@@ -59,17 +51,16 @@ class AnsatzResnet50(Study):
     }
     axes = ("", "Pearson correlation")
     scales = {
-        "smoke": Config(network="resnet18", n_images=2, initial_images=2),
-        "night": Config(n_images=32, initial_images=8),
+        "smoke": dict(network="resnet18", n_images=2, initial_images=2),
+        "night": dict(n_images=32, initial_images=8),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Measure all convolutions on photographs."""
-        model, fresh, images = _networks(cfg)
-        trained = patch_gradients(model, images, layers="convolutions", seed=cfg.seed)
-        initial = patch_gradients(fresh, images[: cfg.initial_images], layers="convolutions", seed=cfg.seed)
-        agreement = ansatz_from(trained, initial, seed=cfg.seed)
+        model, fresh, images = _networks(self)
+        trained = patch_gradients(model, images, layers="convolutions", seed=self.seed)
+        initial = patch_gradients(fresh, images[: self.initial_images], layers="convolutions", seed=self.seed)
+        agreement = ansatz_from(trained, initial, seed=self.seed)
         after, rotated, isotropy = (
             agreement.values(TRAINED, what) for what in ("pearson", "null_pearson", "isotropy")
         )
@@ -88,7 +79,7 @@ class AnsatzResnet50(Study):
         }
 
 
-def _networks(cfg: AnsatzResnet50.Config) -> tuple[nn.Module, nn.Module, Tensor]:
+def _networks(cfg: AnsatzResnet50) -> tuple[nn.Module, nn.Module, Tensor]:
     """The trained network, an initial one of its architecture, and images."""
     if cfg.network == "resnet50":
         options: dict[str, Any] = {"form": "imagenet", "stride_in_1x1": True, "bn_eps": 1e-3}
@@ -106,25 +97,22 @@ def _networks(cfg: AnsatzResnet50.Config) -> tuple[nn.Module, nn.Module, Tensor]
 class AnsatzSandwich(Study):
     """Is the patch AGOP of a convolution W^T Q W, with Q from gradients at the layer's output?"""
 
-    class Config(Settings):
-        """A small network with a stride and padding."""
+    # A small network with a stride and padding.
+    n_images: int = 4
+    side: int = 9
+    classes: int = 3
 
-        n_images: int = 4
-        side: int = 9
-        classes: int = 3
+    scales = {"desk": dict(n_images=16, side=16)}
 
-    scales = {"desk": Config(n_images=16, side=16)}
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Compute every layer's AGOP from explicit patches and from output gradients."""
-        with global_seed("sandwich", cfg.seed):
+        with global_seed("sandwich", self.seed):
             model = nn.Sequential(
                 nn.Conv2d(3, 6, 3, padding=1), nn.ReLU(), nn.Conv2d(6, 8, 3, stride=2, padding=1), nn.ReLU(),
-                nn.Conv2d(8, 5, 3), nn.ReLU(), nn.AdaptiveMaxPool2d(2), nn.Flatten(), nn.Linear(20, cfg.classes),
+                nn.Conv2d(8, 5, 3), nn.ReLU(), nn.AdaptiveMaxPool2d(2), nn.Flatten(), nn.Linear(20, self.classes),
             )  # fmt: skip
-        shape = (cfg.n_images, 3, cfg.side, cfg.side)
-        x = torch.rand(shape, generator=generator_from("sandwich", cfg.seed), dtype=torch.float64)
+        shape = (self.n_images, 3, self.side, self.side)
+        x = torch.rand(shape, generator=generator_from("sandwich", self.seed), dtype=torch.float64)
         return {
             "difference in float32": _differences(model.float(), x.float()),
             "difference in float64": _differences(model.double(), x),
@@ -162,15 +150,13 @@ def _from_patches(model: nn.Sequential, index: int, x: Tensor) -> Tensor:
 class AnsatzSimplenet(Study):
     """Does a deep network with batch norm, trained from tiny weights, obey the ansatz in every layer?"""
 
-    class Config(Settings):
-        """One data set; the paper has five."""
-
-        data: str = "mnist"
-        n: int = 4000
-        width: float = 0.125
-        epochs: int = 8
-        lr: float = 1.0  # Adadelta
-        agop_images: int = 64
+    # One data set; the paper has five.
+    data: str = "mnist"
+    n: int = 4000
+    width: float = 0.125
+    epochs: int = 8
+    lr: float = 1.0  # Adadelta
+    agop_images: int = 64
 
     drawn = {
         "Pearson": "trained",
@@ -178,31 +164,30 @@ class AnsatzSimplenet(Study):
         "Pearson of the initial network": "initial",
     }
     axes = ("", "Pearson correlation")
-    scales = {"smoke": Config(data="photos", n=128, epochs=2, agop_images=8)}
+    scales = {"smoke": dict(data="photos", n=128, epochs=2, agop_images=8)}
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train by Adadelta from tiny weights and measure on unseen images.
 
         The paper's weights of 1e-4 are scaled up where the network is narrower, so that each layer
         passes on as much; at an eighth of the width they would vanish below the constant that batch
         norm adds to its variances, and nothing would be learned.
         """
-        train, test = load(cfg.data, n=cfg.n, seed=cfg.seed), load(cfg.data, split="test", seed=cfg.seed)
+        train, test = load(self.data, n=self.n, seed=self.seed), load(self.data, split="test", seed=self.seed)
         spec = ModelSpec(
             name="simplenet", classes=train.n_classes, shape=train.shape, initialiser="normal",
-            initialiser_options={"std": 1e-4 / cfg.width**0.5}, options={"width": cfg.width},
+            initialiser_options={"std": 1e-4 / self.width**0.5}, options={"width": self.width},
         )  # fmt: skip
         recipe = Recipe(
-            optimiser="adadelta", lr=cfg.lr, weight_decay=1e-4, batch_size=64, epochs=cfg.epochs,
-            milestones=(0.6, 0.85), seed=cfg.seed,
+            optimiser="adadelta", lr=self.lr, weight_decay=1e-4, batch_size=64, epochs=self.epochs,
+            milestones=(0.6, 0.85), seed=self.seed,
         )  # fmt: skip
-        model = train_once(spec, train, recipe, store=Store()).into(spec(cfg.seed))
-        images = test.sample(min(cfg.agop_images, len(test)), seed=cfg.seed)
+        model = train_once(spec, train, recipe, store=Store()).into(spec(self.seed))
+        images = test.sample(min(self.agop_images, len(test)), seed=self.seed)
         correct = accuracy(model, test)
         # in float64: thirteen layers of 1e-4 leave nothing of a float32 gradient
-        initial = spec(cfg.seed).double()
-        agreement = ansatz(model.double(), images, initial=initial, layers="convolutions", seed=cfg.seed)
+        initial = spec(self.seed).double()
+        agreement = ansatz(model.double(), images, initial=initial, layers="convolutions", seed=self.seed)
         layers = [f"convolution {i + 1}" for i in range(len(agreement.layers))]
         return {
             "Pearson": by(layers, agreement.values(TRAINED)),
@@ -211,7 +196,7 @@ class AnsatzSimplenet(Study):
             "Pearson of initial and trained filters": float(agreement.values(FILTERS).mean()),
             "isotropy of Q": float(agreement.values(TRAINED, "isotropy").mean()),
             "test accuracy": correct,
-            "accuracy in per cent": by([cfg.data], [100 * correct]),
+            "accuracy in per cent": by([self.data], [100 * correct]),
             "most frequent class in per cent": 100 * float(test.y.bincount().max()) / len(test),
         }
 
@@ -224,64 +209,67 @@ COLUMNS = {
     BEFORE: (INITIAL, ""),
     BEFORE + ROTATED: (INITIAL, "null_"),
 }
-Networks = Mapping[NetworkPlan, MeasuredNetwork]
+Networks = Mapping[common.NetworkPlan, common.MeasuredNetwork]
 
 
 @study("cnfa.small", "cnfa.fig1.init_control", "cnfa.fig9.pooling", "cnfa.fig9.patch_size", "cnfa.fig9.init")
 class AnsatzSmallNetworks(Study):
     """Do filters and gradients of small trained networks agree, and more than rotated gradients would?"""
 
-    class Config(Settings):
-        """Networks of all poolings on every data set, and larger filters on the first."""
-
-        data: tuple[str, ...] = ("mnist", "fashion_mnist")  # on CIFAR-10 a desk run stays below 40 %
-        n: int = 6000
-        depth: int = 4
-        channels: int = 16
-        kernels: tuple[int, ...] = (3, 5, 7)
-        kernel_poolings: tuple[str, ...] = ("vec",)  # those that need few epochs: large filters are expensive
-        lr: tuple[float, ...] = (5e-3, 3e-3, 2e-3)  # max, avg, vec: higher rates kill all units of some seeds
-        epochs: tuple[int, ...] = (8, 12, 2)  # until each of them passes 0.9 on MNIST
-        milestones: tuple[float, ...] = (0.5, 0.75)
-        agop_images: int = 100
+    # Networks of all poolings on every data set, and larger filters on the first.
+    data: tuple[str, ...] = ("mnist", "fashion_mnist")  # on CIFAR-10 a desk run stays below 40 %
+    n: int = 6000
+    depth: int = 4
+    channels: int = 16
+    kernels: tuple[int, ...] = (3, 5, 7)
+    kernel_poolings: tuple[str, ...] = ("vec",)  # those that need few epochs: large filters are expensive
+    lr: tuple[float, ...] = (5e-3, 3e-3, 2e-3)  # max, avg, vec: higher rates kill all units of some seeds
+    epochs: tuple[int, ...] = (8, 12, 2)  # until each of them passes 0.9 on MNIST
+    milestones: tuple[float, ...] = (0.5, 0.75)
+    agop_images: int = 100
 
     drawn = {"cosine": "trained", f"cosine{BEFORE}": "initial", f"cosine{ROTATED}": "null"}
     axes = ("", "cosine, mean over layers")
     scales = {
-        "smoke": Config(data=("photos",), n=64, channels=4, epochs=(1, 1, 1), agop_images=8),
+        "smoke": dict(data=("photos",), n=64, channels=4, epochs=(1, 1, 1), agop_images=8),
         # at higher rates all units of a seed died, and another stayed at 69 %; at these, with a rate that falls, a seed
         # of maximum pooling was at 87 % after 12 epochs and one of average pooling at 91 % after 80
-        "desk": Config(lr=(2e-3, 2e-3, 1e-3), epochs=(26, 50, 3), milestones=()),
+        "desk": dict(lr=(2e-3, 2e-3, 1e-3), epochs=(26, 50, 3), milestones=()),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train every network and measure it before and after."""
         plans = [
-            NetworkPlan(
-                data=data, n=cfg.n, pooling=pooling, kernel=kernel, depth=cfg.depth, channels=cfg.channels,
-                lr=lr, epochs=epochs, milestones=cfg.milestones, agop_images=cfg.agop_images, seed=cfg.seed,
+            common.NetworkPlan(
+                data=data, n=self.n, pooling=pooling, kernel=kernel, depth=self.depth, channels=self.channels,
+                lr=lr, epochs=epochs, milestones=self.milestones, agop_images=self.agop_images, seed=self.seed,
             )
-            for data in cfg.data
-            for kernel in cfg.kernels
-            for pooling, lr, epochs in zip(POOLINGS, cfg.lr, cfg.epochs, strict=True)
-            if kernel == cfg.kernels[0] or (data == cfg.data[0] and pooling in cfg.kernel_poolings)
+            for data in self.data
+            for kernel in self.kernels
+            for pooling, lr, epochs in zip(common.POOLINGS, self.lr, self.epochs, strict=True)
+            if kernel == self.kernels[0] or (data == self.data[0] and pooling in self.kernel_poolings)
         ]  # fmt: skip
-        networks = dict(zip(plans, map_tasks(measured_network, plans, label="Small networks"), strict=True))
-        small = {plan: network for plan, network in networks.items() if plan.kernel == cfg.kernels[0]}
+        networks = dict(
+            zip(plans, map_tasks(common.measured_network, plans, label="Small networks"), strict=True)
+        )
+        small = {plan: network for plan, network in networks.items() if plan.kernel == self.kernels[0]}
+        # those poolings that have all filter sizes, on the first data set
+        swept = {
+            k: n for k, n in networks.items() if k.data == self.data[0] and k.pooling in self.kernel_poolings
+        }
         return {
             **_by_network(small),
-            **_by_pooling(small),
-            **_by_kernel(networks, cfg),
+            **_by_group(
+                "pooling", {p: {k: n for k, n in small.items() if k.pooling == p} for p in common.POOLINGS}
+            ),
+            **_by_group(
+                "kernel", {q: {k: n for k, n in swept.items() if k.kernel == q} for q in self.kernels}
+            ),
             "lowest test accuracy": by(
-                cfg.data,
-                [min(n.test_accuracy for plan, n in networks.items() if plan.data == d) for d in cfg.data],
+                self.data,
+                [min(n.test_accuracy for plan, n in networks.items() if plan.data == d) for d in self.data],
             ),
         }
-
-
-def _mean(networks: Networks, pair: str, what: str) -> float:
-    return float(torch.cat([n.layers(pair, what) for n in networks.values()]).mean())
 
 
 def _by_network(networks: Networks) -> Measured:
@@ -306,60 +294,41 @@ def _by_network(networks: Networks) -> Measured:
     }
 
 
-def _by_pooling(networks: Networks) -> Measured:
-    groups = {p: {k: n for k, n in networks.items() if k.pooling == p} for p in POOLINGS}
+def _by_group(what: str, groups: Mapping[Point, Networks]) -> Measured:
+    """Means over layers and over the networks of each group."""
     return {
-        f"cosine by pooling{name}": by(groups, [_mean(g, pair, f"{prefix}cosine") for g in groups.values()])
+        f"cosine by {what}{name}": by(
+            groups,
+            [
+                float(torch.cat([n.layers(pair, f"{prefix}cosine") for n in g.values()]).mean())
+                for g in groups.values()
+            ],
+        )
         for name, (pair, prefix) in COLUMNS.items()
     }
 
 
-def _by_kernel(networks: Networks, cfg: AnsatzSmallNetworks.Config) -> Measured:
-    """Means over layers and those poolings that have all filter sizes, on the first data set."""
-    wanted = {
-        plan: network
-        for plan, network in networks.items()
-        if plan.data == cfg.data[0] and plan.pooling in cfg.kernel_poolings
-    }
-    groups = {size: {k: n for k, n in wanted.items() if k.kernel == size} for size in cfg.kernels}
-    return {
-        f"cosine by kernel{name}": by(groups, [_mean(g, pair, f"{prefix}cosine") for g in groups.values()])
-        for name, (pair, prefix) in COLUMNS.items()
-    }
-
-
-SHARED = NetworkPlan(data="fashion_mnist", n=6000)  # as in ansatz_small_networks
-SERIES = {
-    "agreement of maps": "trained",
-    "agreement of maps of the initial network": "initial",
-    "agreement with edges": "other",
-    "agreement with edges of the initial network": "null",
-}
+SHARED = common.NetworkPlan(data="fashion_mnist", n=6000)  # as in ansatz_small_networks
 
 
 @study("cnfa.fig2.visual")
 class VisualMaps(Study):
     """Do feature matrix and gradients highlight the same places, and is the first layer an edge detector?"""
 
-    class Config(Settings):
-        """At desk scale a network of ansatz_small_networks, which the store holds by then."""
+    # At desk scale a network of ansatz_small_networks, which the store holds by then.
+    network: common.NetworkPlan = SHARED
+    images: int = 64
 
-        network: NetworkPlan = SHARED
-        images: int = 64
+    scales = {"smoke": dict(network=common.NetworkPlan(data="photos", n=64, channels=4, epochs=1), images=8)}
 
-    drawn = SERIES
-    axes = ("", "Pearson correlation of maps")
-    scales = {"smoke": Config(network=NetworkPlan(data="photos", n=64, channels=4, epochs=1), images=8)}
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train, then compare the maps on unseen images; the initial network is the control."""
-        spec, trained, test = trained_network(replace(cfg.network, seed=cfg.seed))
-        networks = {"": trained.into(spec(cfg.seed)), " of the initial network": spec(cfg.seed)}
-        images = test.sample(min(cfg.images, len(test)), seed=cfg.seed).x
+        spec, trained, test = common.trained_network(replace(self.network, seed=self.seed))
+        networks = {"": trained.into(spec(self.seed)), " of the initial network": spec(self.seed)}
+        images = test.sample(min(self.images, len(test)), seed=self.seed).x
         measured: dict[str, Series | float] = {"test accuracy": accuracy(networks[""], test)}
         for name, model in networks.items():
-            layers = patch_gradients(model, images, layers="convolutions", seed=cfg.seed, show=False).layers
+            layers = patch_gradients(model, images, layers="convolutions", seed=self.seed, show=False).layers
             maps = layer_maps(model, layers, images)
             points = range(1, len(maps) + 1)
             measured[f"agreement of maps{name}"] = by(points, [float(m.agreement.mean()) for m in maps])
@@ -374,22 +343,19 @@ GEOMETRIES = ((8, 3, 1, 1), (40, 3, 2, 0), (5, 5, 1, 2), (64, 7, 2, 3))  # filte
 class VisualPreactivation(Study):
     """Is the patch map of W^T W the norm of the pre-activations?"""
 
-    class Config(Settings):
-        """Random images for random convolutions."""
+    # Random images for random convolutions.
+    n_images: int = 3
+    side: int = 12
 
-        n_images: int = 3
-        side: int = 12
+    scales = {"desk": dict(n_images=8, side=32)}
 
-    scales = {"desk": Config(n_images=8, side=32)}
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Compare the two on convolutions of several geometries."""
-        shape = (cfg.n_images, 3, cfg.side, cfg.side)
-        x = torch.rand(shape, generator=generator_from("maps", cfg.seed), dtype=torch.float64)
+        shape = (self.n_images, 3, self.side, self.side)
+        x = torch.rand(shape, generator=generator_from("maps", self.seed), dtype=torch.float64)
         differences = []
         for filters, size, stride, padding in GEOMETRIES:
-            with global_seed("maps", cfg.seed):
+            with global_seed("maps", self.seed):
                 conv = nn.Conv2d(3, filters, size, stride=stride, padding=padding, bias=False).double()
             seen = patch_operator_map(feature_matrix(conv), x, PatchGeometry.of(conv))
             norm = conv(x).detach().square().sum(1).sqrt()

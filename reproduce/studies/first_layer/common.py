@@ -11,7 +11,7 @@ from firstlight.data import ImageData, load
 from firstlight.maths import PCA, PatchGeometry, patch_pca, pearson
 from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.models import ModelSpec
-from firstlight.training import Recipe, Trained, accuracy, train_ensemble
+from firstlight.training import Recipe, accuracy, train_ensemble
 
 
 def images(dataset: str, n: int, *, seed: int, split: str = "train") -> ImageData:
@@ -27,7 +27,6 @@ class Bank:
     trained: Float[Tensor, "nets k d"]
     initial: Float[Tensor, "nets k d"]
     train_accuracy: tuple[float, ...]
-    networks: tuple[Trained, ...]
 
     def profiles(self, pca: PCA, *, subtract: bool = False) -> Float[Tensor, "nets m"]:
         """Energy profile of every network, of its weights or of their change."""
@@ -58,7 +57,6 @@ def bank(spec: ModelSpec, n: int, data: ImageData, recipe: Recipe, *, label: str
         trained=torch.stack([net.weights[name].flatten(1).double() for net in nets]),
         initial=torch.stack([net.initial[name].flatten(1).double() for net in nets]),
         train_accuracy=tuple(accuracy(net.into(spec(net.seed)), data) for net in nets),
-        networks=tuple(nets),
     )
 
 

@@ -14,7 +14,7 @@ from firstlight.models import ModelSpec
 from firstlight.pages.figures import Figure, heatmap
 from firstlight.theory import least_squares as ls
 from firstlight.training import Recipe
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Evidence, Measured, by
 from reproduce.studies.first_layer.common import bank, basis, between, images, mean, network_seed, within
 from reproduce.studies.first_layer.patch_labels import PatchProjectionLabels, label_correlation
@@ -24,21 +24,18 @@ from reproduce.studies.first_layer.patch_labels import PatchProjectionLabels, la
 class LabelCorrelation(Study):
     """Is class membership visible in the average patch of an image?"""
 
-    class Config(Settings):
-        """Each seed draws its own half of the images, so that an interval means something."""
+    # Each seed draws its own half of the images, so that an interval means something.
+    dataset: str = "cifar10"
+    n_images: int = 25_000
 
-        dataset: str = "cifar10"
-        n_images: int = 25_000
+    scales = {"smoke": dict(dataset="photos", n_images=200)}
 
-    scales = {"smoke": Config(dataset="photos", n_images=200)}
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Correlate, with true and with random labels."""
-        data = images(cfg.dataset, cfg.n_images, seed=cfg.seed)
+        data = images(self.dataset, self.n_images, seed=self.seed)
         pca, geometry = basis(data), PatchGeometry.square(3, padding=1)
         true = label_correlation(data, pca, geometry)
-        random = label_correlation(random_labels(data, seed=cfg.seed), pca, geometry)
+        random = label_correlation(random_labels(data, seed=self.seed), pca, geometry)
         return {
             "median correlation": float(true.abs().median()),
             "95th percentile": float(true.abs().quantile(0.95)),
@@ -71,40 +68,37 @@ class LabelCorrelation(Study):
 class RandomLabels(Study):
     """Do networks that memorise random labels learn the profile of networks with true labels?"""
 
-    class Config(Settings):
-        """Random labels must be memorised, so few images and many epochs."""
-
-        dataset: str = "cifar10"
-        pair: str = "cats_dogs"
-        n_images: int = 500
-        epochs: int = 120  # 60 left a quarter of the random labels of two classes unlearned
-        batch_size: int = 32
-        model: str = "small"
-        residual_width: float = 0.25
-        residual_images: int = 300
-        residual_epochs: int = 40
+    # Random labels must be memorised, so few images and many epochs.
+    dataset: str = "cifar10"
+    pair: str = "cats_dogs"
+    n_images: int = 500
+    epochs: int = 120  # 60 left a quarter of the random labels of two classes unlearned
+    batch_size: int = 32
+    model: str = "small"
+    residual_width: float = 0.25
+    residual_images: int = 300
+    residual_epochs: int = 40
 
     drawn = {"ten classes, true profiles": "trained", "ten classes, random profiles": "random labels"}
     axes = ("patch component", "energy")
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             dataset="photos", pair="photos", n_images=40, epochs=1, residual_images=40, residual_epochs=1
         ),
-        "desk": Config(n_images=300, residual_epochs=60),  # 40 left one seed at 89 %
-        "night": Config(n_images=5000, epochs=120, model="vgg11_bn", batch_size=128, residual_images=2000),
+        "desk": dict(n_images=300, residual_epochs=60),  # 40 left one seed at 89 %
+        "night": dict(n_images=5000, epochs=120, model="vgg11_bn", batch_size=128, residual_images=2000),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train on true and on random labels: ten classes, two classes, a residual network."""
-        ten = images(cfg.dataset, cfg.n_images, seed=cfg.seed)
-        two = images(cfg.pair, cfg.n_images, seed=cfg.seed)
-        few = images(cfg.dataset, cfg.residual_images, seed=cfg.seed)
-        recipe = Recipe(lr=0.1, batch_size=cfg.batch_size, epochs=cfg.epochs, seed=network_seed(cfg.seed))
-        slow = dataclasses.replace(recipe, epochs=cfg.residual_epochs)
-        plain = ModelSpec(name=cfg.model, shape=ten.shape)
+        ten = images(self.dataset, self.n_images, seed=self.seed)
+        two = images(self.pair, self.n_images, seed=self.seed)
+        few = images(self.dataset, self.residual_images, seed=self.seed)
+        recipe = Recipe(lr=0.1, batch_size=self.batch_size, epochs=self.epochs, seed=network_seed(self.seed))
+        slow = dataclasses.replace(recipe, epochs=self.residual_epochs)
+        plain = ModelSpec(name=self.model, shape=ten.shape)
         residual = dataclasses.replace(
-            plain, name="resnet18", first_scale=0.25, options={"width": cfg.residual_width}
+            plain, name="resnet18", first_scale=0.25, options={"width": self.residual_width}
         )
         return {
             **_compared("ten classes", plain, ten, recipe),
@@ -139,48 +133,43 @@ def _compared(name: str, spec: ModelSpec, data: ImageData, recipe: Recipe) -> di
 class Relabelled(Study):
     """Does training pick up the component that labels are made from, and lose its agreement with random labels?"""
 
-    class Config(Settings):
-        """The linear CNN in closed form stands in for VGG11."""
-
-        dataset: str = "cifar10"
-        natural_pair: str = "cifar10:dog/cat"
-        n_images: int = 10_000
-        components: tuple[int, ...] = (2, 4, 6, 8, 10, 12)  # counted from 1
-        time: float = 18.75  # rate 0.1, 64 filters, 150 epochs of 40 batches
-        n_shuffles: int = 20
+    # The linear CNN in closed form stands in for VGG11.
+    dataset: str = "cifar10"
+    natural_pair: str = "cifar10:dog/cat"
+    n_images: int = 10_000
+    components: tuple[int, ...] = (2, 4, 6, 8, 10, 12)  # counted from 1
+    time: float = 18.75  # rate 0.1, 64 filters, 150 epochs of 40 batches
+    n_shuffles: int = 20
 
     drawn = {"profile": "trained", "shuffled": "random labels"}
     axes, log_axes = ("patch component", "energy"), "y"
-    scales = {
-        "smoke": Config(dataset="photos", natural_pair="photos:china/flower", n_images=200, n_shuffles=4)
-    }
+    scales = {"smoke": dict(dataset="photos", natural_pair="photos:china/flower", n_images=200, n_shuffles=4)}
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Relabel into two halves by the size of each projection and evaluate the closed form."""
-        data = images(cfg.dataset, cfg.n_images, seed=cfg.seed)
+        data = images(self.dataset, self.n_images, seed=self.seed)
         geometry = PatchGeometry.square(3)
         pca = patch_pca(data.x, geometry)
-        generator = generator_from("relabelled", cfg.seed)
+        generator = generator_from("relabelled", self.seed)
         patches = mean_patches(data.x, geometry) @ pca.basis
         profiles, shuffled = [], []
-        for component in cfg.components:
+        for component in self.components:
             labels = PatchProjectionLabels.fit(data, pca, geometry, component - 1, n_classes=2)
-            true, random = _profiles(patches, labels.transform(data).y.double(), cfg, generator)
+            true, random = _profiles(patches, labels.transform(data).y.double(), self, generator)
             profiles.append(true)
             shuffled.append(random)
-        pair = images(cfg.natural_pair, cfg.n_images, seed=cfg.seed)
-        natural = _profiles(mean_patches(pair.x, geometry) @ pca.basis, pair.y.double(), cfg, generator)
-        rows = list(zip(cfg.components, profiles, shuffled, strict=True))
+        pair = images(self.natural_pair, self.n_images, seed=self.seed)
+        natural = _profiles(mean_patches(pair.x, geometry) @ pca.basis, pair.y.double(), self, generator)
+        rows = list(zip(self.components, profiles, shuffled, strict=True))
         # one shuffle against the mean of the others: what the ratio is when labels say nothing
         idle = [float(random[0, c - 1] / random[1:, c - 1].mean()) for c, _, random in rows]
         agreement = [float(_agreement(true, random)) for _, true, random in rows]
         spikes = [_is_spike(true, c - 1) for c, true, _ in rows]
         untouched = float(_agreement(*natural))
         return {
-            "energy ratio": by(cfg.components, [float(t[c - 1] / r[:, c - 1].mean()) for c, t, r in rows]),
-            "energy ratio of one shuffle": by(cfg.components, idle),
-            "agreement after relabelling": by(cfg.components, agreement),
+            "energy ratio": by(self.components, [float(t[c - 1] / r[:, c - 1].mean()) for c, t, r in rows]),
+            "energy ratio of one shuffle": by(self.components, idle),
+            "agreement after relabelling": by(self.components, agreement),
             "agreement of natural labels": untouched,
             "largest loss of agreement at a spike": max(
                 (untouched - a for a, spike in zip(agreement, spikes, strict=True) if spike), default=0.0
@@ -191,7 +180,7 @@ class Relabelled(Study):
 
 
 def _profiles(
-    patches: Tensor, y: Tensor, cfg: Relabelled.Config, generator: torch.Generator
+    patches: Tensor, y: Tensor, cfg: Relabelled, generator: torch.Generator
 ) -> tuple[Float[Tensor, " m"], Float[Tensor, "shuffles m"]]:
     """Closed-form profiles with the labels and with shuffled ones, loss averaged over images."""
     root = len(y) ** 0.5

@@ -12,7 +12,7 @@ from firstlight.models import build
 from firstlight.theory import least_squares as ls
 from firstlight.theory import linear_cnn as theory
 from firstlight.training import Recipe, train
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 
 
@@ -20,24 +20,21 @@ from reproduce.evidence import Measured, by
 class Invariances(Study):
     """Is a profile blind to scale, order and rotation of the filters, and is it a diagonal of the feature matrix?"""
 
-    class Config(Settings):
-        """Random filters over random patches."""
+    # Random filters over random patches.
+    filters: int = 64
+    dimension: int = 27  # a 3 x 3 colour patch
 
-        filters: int = 64
-        dimension: int = 27  # a 3 x 3 colour patch
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Draw filters and a basis, transform, compare."""
-        generator = generator_from("invariances", cfg.seed)
+        generator = generator_from("invariances", self.seed)
 
         def draw(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
-        a = draw(cfg.filters, cfg.dimension)
-        basis = torch.linalg.qr(draw(cfg.dimension, cfg.dimension)).Q
-        mixer = torch.linalg.qr(draw(cfg.filters, cfg.filters)).Q
-        order = torch.randperm(cfg.filters, generator=generator)
+        a = draw(self.filters, self.dimension)
+        basis = torch.linalg.qr(draw(self.dimension, self.dimension)).Q
+        mixer = torch.linalg.qr(draw(self.filters, self.filters)).Q
+        order = torch.randperm(self.filters, generator=generator)
         profile = energy_profile(a, basis)
         changed = {"scaling": 7.3 * a, "permutation": a[order], "mixing": mixer @ a}
         deviations = [
@@ -74,18 +71,12 @@ def _error(a: Tensor, b: Tensor) -> float:
 class LinearClosedForms(Study):
     """Do the closed forms equal gradient descent on least squares, and where does the printed one fail?"""
 
-    class Config(Settings):
-        """Random matrices of full and of low rank."""
+    # Random matrices of full and of low rank.
+    steps: tuple[int, ...] = (1, 10, 100, 1000, 3000)
 
-        steps: tuple[int, ...] = (1, 10, 100, 1000, 3000)
-
-    drawn = {"distance to the optimum": "theory"}
-    axes, log_axes = ("step", "relative distance"), "xy"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Compare on random matrices, full and low rank."""
-        generator = generator_from("closed forms", cfg.seed)
+        generator = generator_from("closed forms", self.seed)
 
         def draw(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
@@ -96,7 +87,7 @@ class LinearClosedForms(Study):
             spectral = ls.spectrum(k)
             rate = 0.9 / spectral.largest
             best = ls.optimal_weights(spectral, y)
-            for steps in cfg.steps:
+            for steps in self.steps:
                 for begin in (None, initial):
                     closed = ls.weights(spectral, y, rate=rate, steps=steps, initial=begin)
                     errors.append(_error(closed, _iterate(k, y, rate=rate, steps=steps, initial=begin)))
@@ -124,7 +115,7 @@ class LinearClosedForms(Study):
             "error after 30 steps": late,
             "error as printed": printed,
             "error of the label-blind limit": _label_blind_error(draw),
-            "distance to the optimum": by(cfg.steps, distance),
+            "distance to the optimum": by(self.steps, distance),
         }
 
 
@@ -175,23 +166,20 @@ def _label_blind_error(draw: Draw) -> float:
 class LinearExpectations(Study):
     """Do the expected profiles over initial filters and over random labels follow the formulas?"""
 
-    class Config(Settings):
-        """Draws enough for errors of a few per mille."""
+    # Draws enough for errors of a few per mille.
+    initial_draws: int = 40_000
+    label_draws: int = 200_000
+    permutations: int = 60_000
 
-        initial_draws: int = 40_000
-        label_draws: int = 200_000
-        permutations: int = 60_000
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Draw, average, compare."""
-        generator = generator_from("expectations", cfg.seed)
-        finite, infinite = _width_errors(cfg.initial_draws, generator)
+        generator = generator_from("expectations", self.seed)
+        finite, infinite = _width_errors(self.initial_draws, generator)
         k = torch.randn(40, 9, generator=generator, dtype=torch.float64) + 0.5
         spectral = ls.spectrum(k)
         rate, steps = 0.5 / spectral.largest, 30
 
-        coin = torch.bernoulli(torch.full((40, cfg.label_draws), 0.5), generator=generator).double()
+        coin = torch.bernoulli(torch.full((40, self.label_draws), 0.5), generator=generator).double()
         errors = {}
         for coding, labels in (
             (theory.LabelCoding.BERNOULLI, coin),
@@ -204,7 +192,7 @@ class LinearExpectations(Study):
         small = k[:30, :6]
         spectral_small = ls.spectrum(small)
         rate = 0.5 / spectral_small.largest
-        order = torch.rand(30, cfg.permutations, generator=generator).argsort(0)
+        order = torch.rand(30, self.permutations, generator=generator).argsort(0)
         weights = ls.weights(spectral_small, (order < 15).double(), rate=rate, steps=steps)
         moments = theory.random_label_moments(
             spectral_small, rate=rate, steps=steps, coding=theory.LabelCoding.SHUFFLED
@@ -269,25 +257,22 @@ def _direction_error(generator: torch.Generator) -> float:
 class LinearLemmas(Study):
     """Is the linear CNN regression on average patches, with filters that move rigidly?"""
 
-    class Config(Settings):
-        """A network small enough to be trained in float64 in a second."""
+    # A network small enough to be trained in float64 in a second.
+    images: int = 12
+    height: int = 10
+    width: int = 11
+    filters: int = 5
+    steps: int = 200
+    lr: float = 0.5
 
-        images: int = 12
-        height: int = 10
-        width: int = 11
-        filters: int = 5
-        steps: int = 200
-        lr: float = 0.5
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train the network for real, in float64, and compare."""
-        generator = generator_from("lemmas", cfg.seed)
-        x = torch.rand(cfg.images, 3, cfg.height, cfg.width, generator=generator, dtype=torch.float64)
-        y = (torch.arange(cfg.images) % 2).double()[:, None]
-        shape = (3, cfg.height, cfg.width)
-        model = build("linear_cnn", classes=1, shape=shape, filters=cfg.filters, seed=cfg.seed).double()
-        readout = torch.full((cfg.filters,), 1 / cfg.filters, dtype=torch.float64)
+        generator = generator_from("lemmas", self.seed)
+        x = torch.rand(self.images, 3, self.height, self.width, generator=generator, dtype=torch.float64)
+        y = (torch.arange(self.images) % 2).double()[:, None]
+        shape = (3, self.height, self.width)
+        model = build("linear_cnn", classes=1, shape=shape, filters=self.filters, seed=self.seed).double()
+        readout = torch.full((self.filters,), 1 / self.filters, dtype=torch.float64)
         model.readout = readout  # built in single precision, where 1/5 is not 1/5
         conv = next(m for m in model.modules() if isinstance(m, nn.Conv2d))
         k = mean_patches(x, PatchGeometry.of(conv))
@@ -298,12 +283,12 @@ class LinearLemmas(Study):
         (gradient,) = torch.autograd.grad(loss, conv.weight)
         spread = (gradient - gradient.mean(0)).abs().max()
 
-        recipe = Recipe(lr=cfg.lr, steps=cfg.steps, batch_size=None, loss="mse")
+        recipe = Recipe(lr=self.lr, steps=self.steps, batch_size=None, loss="mse")
         train(model, x, y, recipe, show=False)
         end = conv.weight.detach().flatten(1)
-        rate = theory.effective_rate(cfg.lr, readout=readout, n=cfg.images, loss="mse")
-        closed = ls.weights(ls.spectrum(k), y[:, 0], rate=rate, steps=cfg.steps, initial=initial.mean(0))
-        filters = theory.filters_at(k, y[:, 0], initial=initial, readout=readout, rate=rate, steps=cfg.steps)
+        rate = theory.effective_rate(self.lr, readout=readout, n=self.images, loss="mse")
+        closed = ls.weights(ls.spectrum(k), y[:, 0], rate=rate, steps=self.steps, initial=initial.mean(0))
+        filters = theory.filters_at(k, y[:, 0], initial=initial, readout=readout, rate=rate, steps=self.steps)
         eye = torch.eye(k.shape[1], dtype=torch.float64)
         profile = energy_profile(end, eye)
         parts = end.mean(0).square() + initial.var(0, correction=0)
@@ -313,6 +298,6 @@ class LinearLemmas(Study):
             "change of the covariance": float((torch.cov(end.mT) - torch.cov(initial.mT)).abs().max()),
             "deviation of the mean filter": float((end.mean(0) - closed).abs().max()),
             "deviation of all filters": float((end - filters).abs().max()),
-            "deviation of the profile": float((profile.square() / cfg.filters - parts).abs().max()),
+            "deviation of the profile": float((profile.square() / self.filters - parts).abs().max()),
             "movement": float((end - initial).norm() / initial.norm()),
         }

@@ -7,8 +7,8 @@ from firstlight._internal.seeds import generator_from
 from firstlight.maths import PatchGeometry, mean_patches, patch_pca, pearson
 from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.theory import least_squares as ls
-from reproduce.catalogue import Settings, Study, study
-from reproduce.evidence import Measured, Series, by
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
 from reproduce.studies.first_layer.common import images, within
 
 DEFAULT = (1 / 81) ** 0.5
@@ -36,43 +36,29 @@ CIFAR_PAIRS = (
 class LinearPairs(Study):
     """Does the linear CNN learn what random labels would teach it, far from the optimum?"""
 
-    class Config(Settings):
-        """The time follows from the published recipe: rate 0.1, batch 256, 150 epochs, MSE."""
+    # The time follows from the published recipe: rate 0.1, batch 256, 150 epochs, MSE.
+    pairs: tuple[str, ...] = CIFAR_PAIRS
+    n_images: int = 9000  # of 10 000, so that repetitions differ in their images
+    filters: int = 64  # the paper does not say; it divides the effective rate
+    lr: float = 0.1
+    batch_size: int = 256
+    epochs: int = 150
+    n_draws: int = 2  # of random labels and of initial filters, in each repetition
+    small: float = 0.01  # standard deviation of initial filters that are called small
+    widths: tuple[int, ...] = (16, 64, 256, 600)  # of the table over what the paper leaves open
 
-        pairs: tuple[str, ...] = CIFAR_PAIRS
-        n_images: int = 9000  # of 10 000, so that repetitions differ in their images
-        filters: int = 64  # the paper does not say; it divides the effective rate
-        lr: float = 0.1
-        batch_size: int = 256
-        epochs: int = 150
-        n_draws: int = 2  # of random labels and of initial filters, in each repetition
-        small: float = 0.01  # standard deviation of initial filters that are called small
-        n_times: int = 25
-        widths: tuple[int, ...] = (16, 64, 256, 600)  # of the table over what the paper leaves open
-
-    drawn = {
-        "over time with random labels": "random labels",
-        "over time with the optimum": "theory",
-        "over time with its own initial profile": "initial",
-    }
-    axes = ("time (effective rate x steps, loss averaged over images)", "correlation of the learned profile")
-    at = "times"
-    log_axes = "x"
     scales = {
-        "smoke": Config(pairs=("photos:china/flower",), n_images=200, n_times=5, widths=(16,)),
-        "night": Config(n_images=10_000, n_draws=8),
+        "smoke": dict(pairs=("photos:china/flower",), n_images=200, widths=(16,)),
+        "night": dict(n_images=10_000, n_draws=8),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Evaluate the closed forms on every pair."""
-        rows = [_pair(name, cfg) for name in cfg.pairs]
-        names = [name.split(":")[-1] for name in cfg.pairs]
+        rows = [_pair(name, self) for name in self.pairs]
+        names = [name.split(":")[-1] for name in self.pairs]
         merged = {key: torch.stack([row[key] for row in rows]) for key in rows[0]}
-        told: dict[str, Series | Tensor] = {
-            key: by(names, values) if values.ndim == 1 else values.mean(0) for key, values in merged.items()
-        }
-        points = [_words(*one) for one in _settings(cfg)]
+        told = {key: by(names, values) for key, values in merged.items() if values.ndim == 1}
+        points = [_words(*one) for one in _settings(self)]
         for key in (AGREEMENT, REMAINDER):
             told[key] = by(points, merged[key].mean(0))
         told[f"lowest {AGREEMENT}"] = by(points, merged[AGREEMENT].amin(0))
@@ -82,7 +68,7 @@ class LinearPairs(Study):
 AGREEMENT, REMAINDER = "true and random by setting", "true and initial by setting"
 
 
-def _settings(cfg: LinearPairs.Config) -> list[tuple[int, float, str]]:
+def _settings(cfg: LinearPairs) -> list[tuple[int, float, str]]:
     """Number of filters, size of the initial ones and coding of the classes: what the paper does not say."""
     return [(w, std, coding) for w in cfg.widths for std in (cfg.small, DEFAULT) for coding in CODINGS]
 
@@ -91,11 +77,7 @@ def _words(width: int, std: float, coding: str) -> str:
     return f"{width} filters, {'default' if std == DEFAULT else 'small'} initial weights, {coding}"
 
 
-def _times(n: int) -> Tensor:
-    return torch.logspace(-1, 4, n, dtype=torch.float64)
-
-
-def _pair(name: str, cfg: LinearPairs.Config) -> dict[str, Tensor]:
+def _pair(name: str, cfg: LinearPairs) -> dict[str, Tensor]:
     """Everything about one pair, in the patch-component basis of its own images, raw pixels."""
     data = images(name, cfg.n_images, seed=cfg.seed)
     geometry = PatchGeometry.square(3)
@@ -133,8 +115,6 @@ def _pair(name: str, cfg: LinearPairs.Config) -> dict[str, Tensor]:
         _at_setting(spectral, data.y.double(), cfg.lr * 2 / width, steps, (width, std), coding, generator)
         for width, std, coding in _settings(cfg)
     ]
-    begins = small[-1][1]
-    over = [_at_time(spectral, y, coins, best, float(t), begins[0]) for t in _times(cfg.n_times)]
     third = 2 * len(true) // 3
     return {
         AGREEMENT: torch.tensor([row[0] for row in table]),
@@ -148,10 +128,6 @@ def _pair(name: str, cfg: LinearPairs.Config) -> dict[str, Tensor]:
         "share of the optimum": best[third:].square().sum() / best.square().sum(),
         "share of the learned": true[third:].square().sum() / true.square().sum(),
         "true and root of variances": pearson(true, pca.variances.sqrt()),
-        "over time with random labels": torch.stack([row[0] for row in over]),
-        "over time with its own initial profile": torch.stack([row[1] for row in over]),
-        "over time with the optimum": torch.stack([row[2] for row in over]),
-        "times": _times(cfg.n_times),
     }
 
 
@@ -185,15 +161,3 @@ def _at_setting(
 def _pairwise(profiles: tuple[Tensor, Tensor]) -> Tensor:
     """Mean correlation of each trained profile with its own initial one."""
     return torch.stack([pearson(a, b) for a, b in zip(*profiles, strict=True)]).mean()
-
-
-def _at_time(
-    spectral: ls.Spectrum, y: Tensor, coins: Tensor, best: Tensor, time: float, initial: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Correlations at one gradient-flow time: with random labels, with the initial profile, with the optimum."""
-    filtered = ls.flow_filter(spectral.values, time=time)
-    true = spectral.vectors @ (filtered * spectral.moment(y))
-    random = (spectral.vectors @ (filtered[:, None] * spectral.moment(coins))).abs()
-    whole = (true.square() + initial.square()).sqrt()
-    agreed = torch.stack([pearson(true.abs(), random[:, i]) for i in range(random.shape[1])]).mean()
-    return agreed, pearson(whole, initial), pearson(true.abs(), best)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.models import ModelSpec
 from firstlight.networks.bank import load_network
 from firstlight.training import Recipe, accuracy, predictions, train_once
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured
 from reproduce.studies.first_layer.common import (
     Bank,
@@ -35,38 +36,35 @@ from reproduce.weights.resnet50 import resnet50_imagenet
 class AcrossData(Study):
     """Do networks trained on different images agree?"""
 
-    class Config(Settings):
-        """Two disjoint halves of the photographs stand for two data sets."""
-
-        n_images: int = 2000
-        epochs: int = 15
-        milestones: tuple[float, ...] = ()  # the paper keeps the rate, with batches of 256
+    # Two disjoint halves of the photographs stand for two data sets.
+    n_images: int = 2000
+    epochs: int = 15
+    milestones: tuple[float, ...] = ()  # the paper keeps the rate, with batches of 256
 
     drawn = {"first half": "trained", "second half": "other"}
     axes = ("patch component", "energy")
     scales = {
-        "smoke": Config(n_images=64, epochs=1),
+        "smoke": dict(n_images=64, epochs=1),
         # at the full rate accuracy goes up and down with the last batches: 60 to 100 % after 15 epochs, 82 to 100 %
         # after 40
-        "desk": Config(epochs=20, milestones=(0.75,)),
+        "desk": dict(epochs=20, milestones=(0.75,)),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train on both halves, each measured in the basis of its own patches."""
-        photos = load("photos", split="train", seed=cfg.seed)
+        photos = load("photos", split="train", seed=self.seed)
         names = photos.classes
         banks, bases = [], []
         for half, part in enumerate((names[: len(names) // 2], names[len(names) // 2 :])):
-            data = photos.only(*part).sample(cfg.n_images, seed=cfg.seed)
+            data = photos.only(*part).sample(self.n_images, seed=self.seed)
             options = {"batch_norm": True}  # without it the rate of 0.1 diverges on these photographs
             spec = ModelSpec(name="small", classes=data.n_classes, shape=data.shape, options=options)
             recipe = Recipe(
                 lr=0.1,
                 batch_size=32,
-                epochs=cfg.epochs,
-                milestones=cfg.milestones,
-                seed=network_seed(cfg.seed, half),
+                epochs=self.epochs,
+                milestones=self.milestones,
+                seed=network_seed(self.seed, half),
             )
             banks.append(bank(spec, 1, data, recipe, label=f"photographs, half {half + 1}"))
             bases.append(basis(data))
@@ -96,61 +94,70 @@ class AcrossData(Study):
 class Consistency(Study):
     """Do networks that differ in seed, width, architecture or loss learn the same first-layer profile?"""
 
-    class Config(Settings):
-        """Every group of networks has seeds of its own, or equal shapes would start alike."""
-
-        dataset: str = "cifar10"
-        n_images: int = 2000
-        epochs: int = 20
-        mse_epochs: int = 20
-        batch_size: int = 32  # 256 makes too few steps on a desk
-        model: str = "small"
-        other_model: str = "small"
-        other_options: tuple[tuple[str, int], ...] = (("depth", 4),)
-        narrow: int = 32  # first-layer width of the width comparison
-        networks: tuple[str, ...] = ()  # of the bank, one for each seed, instead of training any
-        other_network: str = ""  # of another architecture, the same for every seed
+    # Every group of networks has seeds of its own, or equal shapes would start alike.
+    dataset: str = "cifar10"
+    n_images: int = 2000
+    epochs: int = 20
+    mse_epochs: int = 20
+    batch_size: int = 32  # 256 makes too few steps on a desk
+    model: str = "small"
+    other_model: str = "small"
+    other_options: tuple[tuple[str, int], ...] = (("depth", 4),)
+    narrow: int = 32  # first-layer width of the width comparison
+    networks: tuple[str, ...] = ()  # of the bank, one for each seed, instead of training any
+    other_network: str = ""  # of another architecture, the same for every seed
 
     drawn = {"profiles": "trained", "initial profiles": "initial", "root profile": "null"}
     axes = ("patch component", "energy")
     scales = {
-        "smoke": Config(dataset="photos", n_images=64, epochs=1, mse_epochs=1),
+        "smoke": dict(dataset="photos", n_images=64, epochs=1, mse_epochs=1),
         # 2000 images and 20 epochs left the networks at 64 %, and those with MSE at 40 %
-        "desk": Config(n_images=500, epochs=60, mse_epochs=200),
-        "night": Config(  # the bank has no narrow network and none with MSE; what needs those is not measured
+        "desk": dict(n_images=500, epochs=60, mse_epochs=200),
+        "night": dict(  # the bank has no narrow network and none with MSE; what needs those is not measured
             n_images=50_000, epochs=12, batch_size=128, other_model="resnet20", other_options=(),
             networks=("small-cifar10-0", "small-cifar10-1", "small-cifar10-2"), other_network="resnet20-cifar10-0",
         ),
     }  # fmt: skip
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """With the recipes on the cards of the networks that are measured instead of trained."""
+        told = super().settings
+        if not self.networks:
+            return told
+        names = {"recipe": self.networks[self.seed], "other_recipe": self.other_network}
+        return told | {
+            key: {part: value for part, value in load_network(name).card["recipe"].items() if part != "seed"}
+            for key, name in names.items()
+        }
+
     @classmethod
     def seeds(cls, scale: str, *, first: int | None = None, count: int | None = None) -> tuple[int, ...]:
         """As many at most as there are networks, where none is trained."""
         seeds = super().seeds(scale, first=first, count=count)
-        networks = cls.config(scale).networks
+        networks = cls.at_scale(scale).networks
         return tuple(seed for seed in seeds if seed < len(networks)) if networks else seeds
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train two networks of one kind and one of each other, and correlate their profiles."""
-        if cfg.networks:
-            return _of_the_bank(cfg)
-        data = images(cfg.dataset, cfg.n_images, seed=cfg.seed)
+        if self.networks:
+            return _of_the_bank(self)
+        data = images(self.dataset, self.n_images, seed=self.seed)
         pca = basis(data)
 
         def group(
             name: str, n: int, index: int, options: dict[str, int], loss: str = "cross_entropy"
         ) -> Bank:
             spec = ModelSpec(name=name, classes=data.n_classes, shape=data.shape, options=options)
-            epochs = cfg.epochs if loss == "cross_entropy" else cfg.mse_epochs
-            seed = network_seed(cfg.seed, index)
-            recipe = Recipe(lr=0.1, batch_size=cfg.batch_size, epochs=epochs, loss=loss, seed=seed)
+            epochs = self.epochs if loss == "cross_entropy" else self.mse_epochs
+            seed = network_seed(self.seed, index)
+            recipe = Recipe(lr=0.1, batch_size=self.batch_size, epochs=epochs, loss=loss, seed=seed)
             return bank(spec, n, data, recipe, label=f"{name}, {loss}")
 
-        base = group(cfg.model, 2, 0, {})
-        narrow = group(cfg.model, 1, 1, {"first_width": cfg.narrow})
-        other = group(cfg.other_model, 1, 2, dict(cfg.other_options))
-        squared = group(cfg.model, 1, 3, {}, "mse")
+        base = group(self.model, 2, 0, {})
+        narrow = group(self.model, 1, 1, {"first_width": self.narrow})
+        other = group(self.other_model, 1, 2, dict(self.other_options))
+        squared = group(self.model, 1, 3, {}, "mse")
         profiles, updates = base.profiles(pca), base.profiles(pca, subtract=True)
         root = pca.variances.sqrt()
         return {
@@ -187,7 +194,7 @@ def _shape(profiles: Tensor, initial: Tensor, root: Tensor) -> Measured:
     }
 
 
-def _of_the_bank(cfg: Consistency.Config) -> Measured:
+def _of_the_bank(cfg: Consistency) -> Measured:
     """Measure a trained network for each seed, in the basis of the images as the networks see them.
 
     Two networks are one pair, which would be the same for either seed: how much seeds differ takes three.
@@ -214,35 +221,32 @@ def _of_the_bank(cfg: Consistency.Config) -> Measured:
 class Frozen(Study):
     """Does a frozen random first layer cost loss or accuracy?"""
 
-    class Config(Settings):
-        """Both networks start from the same weights; one keeps those of its first layer."""
-
-        dataset: str = "cifar10"
-        n_images: int = 2000
-        n_test: int = 2000
-        epochs: int = 20
-        batch_size: int = 32
-        model: str = "small"
-        first: str = "0."  # names of the first layer's parameters begin so
+    # Both networks start from the same weights; one keeps those of its first layer.
+    dataset: str = "cifar10"
+    n_images: int = 2000
+    n_test: int = 2000
+    epochs: int = 20
+    batch_size: int = 32
+    model: str = "small"
+    first: str = "0."  # names of the first layer's parameters begin so
 
     drawn = {"curve of full": "trained", "curve of frozen": "other"}
     axes = ("epoch", "cross-entropy (nats)")
     scales = {
-        "smoke": Config(dataset="photos", n_images=64, n_test=64, epochs=2),
-        "desk": Config(n_images=800, epochs=50),  # 2000 images and 20 epochs left it at 62 %
+        "smoke": dict(dataset="photos", n_images=64, n_test=64, epochs=2),
+        "desk": dict(n_images=800, epochs=50),  # 2000 images and 20 epochs left it at 62 %
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train both networks; a third, from other weights, tells how much seeds alone differ."""
-        data = images(cfg.dataset, cfg.n_images, seed=cfg.seed)
-        test = images(cfg.dataset, cfg.n_test, seed=cfg.seed, split="test")
-        spec = ModelSpec(name=cfg.model, classes=data.n_classes, shape=data.shape)
-        full = Recipe(lr=0.1, batch_size=cfg.batch_size, epochs=cfg.epochs, seed=network_seed(cfg.seed))
+        data = images(self.dataset, self.n_images, seed=self.seed)
+        test = images(self.dataset, self.n_test, seed=self.seed, split="test")
+        spec = ModelSpec(name=self.model, classes=data.n_classes, shape=data.shape)
+        full = Recipe(lr=0.1, batch_size=self.batch_size, epochs=self.epochs, seed=network_seed(self.seed))
         recipes = {
             "full": full,
-            "frozen": dataclasses.replace(full, frozen=(cfg.first,)),
-            "other weights": dataclasses.replace(full, seed=network_seed(cfg.seed, 1)),
+            "frozen": dataclasses.replace(full, frozen=(self.first,)),
+            "other weights": dataclasses.replace(full, seed=network_seed(self.seed, 1)),
         }
         measured: dict[str, float | torch.Tensor] = {}
         for name, recipe in recipes.items():
@@ -274,30 +278,27 @@ WINDOW = slice(24, 52)  # components 25 to 52, as many as a 3 x 3 profile has an
 class Pretrained(Study):
     """Do pretrained networks share one first-layer profile, far from that of random filters?"""
 
-    class Config(Settings):
-        """Networks by the size of their first filters; patches are those of photographs."""
-
-        three: tuple[str, ...] = THREE
-        faces: tuple[str, ...] = FACES
-        seven: tuple[str, ...] = SEVEN
-        dataset: str = "photos224"  # seen at the resolution that these networks were made for
-        n_images: int = 32
+    # Networks by the size of their first filters; patches are those of photographs.
+    three: tuple[str, ...] = THREE
+    faces: tuple[str, ...] = FACES
+    seven: tuple[str, ...] = SEVEN
+    dataset: str = "photos224"  # seen at the resolution that these networks were made for
+    n_images: int = 32
 
     drawn = {"profiles, 3 x 3": "trained"}
     axes = ("patch component", "energy, relative to the highest")
-    scales = {"smoke": Config(three=(), faces=(), seven=(), dataset="photos", n_images=40)}
+    scales = {"smoke": dict(three=(), faces=(), seven=(), dataset="photos", n_images=40)}
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Compare profiles in the basis of patches of a sample of photographs."""
-        data = images(cfg.dataset, cfg.n_images, seed=cfg.seed)
+        data = images(self.dataset, self.n_images, seed=self.seed)
         measured: dict[str, float | Tensor] = {}
-        for size, names in ((3, cfg.three), (7, cfg.seven)):
+        for size, names in ((3, self.three), (7, self.seven)):
             pca = basis(data, size=size, padding=size // 2)
-            banks = [_filters(name).flatten(1).double() for name in names] or _random(2, size, cfg.seed)
+            banks = [_filters(name).flatten(1).double() for name in names] or _random(2, size, self.seed)
             profiles = torch.stack([energy_profile(bank, pca.basis) for bank in banks])
             random = torch.stack(
-                [energy_profile(bank, pca.basis) for bank in _random(len(banks), size, cfg.seed + 1)]
+                [energy_profile(bank, pca.basis) for bank in _random(len(banks), size, self.seed + 1)]
             )
             root = pca.variances.sqrt()
             measured |= {
@@ -313,9 +314,9 @@ class Pretrained(Study):
                     "components 25 to 52": mean(within(profiles[:, WINDOW])),
                     "unrelated windows": 2 * null_spread(28),
                 }
-            if size == 3 and cfg.faces:
+            if size == 3 and self.faces:
                 faces = torch.stack(
-                    [energy_profile(_filters(n).flatten(1).double(), pca.basis) for n in cfg.faces]
+                    [energy_profile(_filters(n).flatten(1).double(), pca.basis) for n in self.faces]
                 )
                 pairs = [pearson(a, b) for a in profiles for b in faces]
                 measured["ImageNet and faces, 3 x 3"] = mean(torch.stack(pairs))

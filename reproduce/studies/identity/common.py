@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from firstlight._internal.store.runs import Store
-from firstlight.pages.figures import Figure, heatmap
 from firstlight.questions.copy_or_memorise.task import (
     Findings,
     IdentityRun,
@@ -18,8 +16,8 @@ from firstlight.questions.copy_or_memorise.task import (
     initial_findings,
     run_identity_tasks,
 )
-from reproduce.catalogue import Settings, Study, drawing
-from reproduce.evidence import Evidence, Measured, Point, Series, by
+from reproduce.catalogue import Study
+from reproduce.evidence import Measured, Point, Series, by
 
 SMOKE = IdentityTask(dataset="photos", image_size=8, width=4, kernel=3, steps=4, n_images=40)
 """Seconds, no download; shows only that a study runs."""
@@ -104,69 +102,27 @@ def read_all(
     return {name: by(points, [read(network) for network in networks]) for name, read in readings.items()}
 
 
-class Grid(Settings):
-    """Settings of a sweep: one task, and the values that one of its fields takes."""
+class IdentitySweep(Study):
+    """Trains the identity task at each value of one of its fields; the run is inherited."""
 
     base: IdentityTask
     values: tuple[Any, ...]
 
-
-class IdentitySweep(Study):
-    """Trains the identity task at each value of one of its fields; run and figure are inherited."""
-
-    Config = Grid
-
     field: ClassVar[str]
     """Field of the task that the values are for."""
-
-    axis: ClassVar[str]
-    """What the horizontal axis says."""
 
     readings: ClassVar[dict[str, Callable[[Any], float]]]
     """Numbers to read from every network, by name."""
 
-    unit = "cosine or Pearson"
-
-    @classmethod
-    def outcomes(cls, cfg: Grid, values: Sequence[Any]) -> list[Network]:
-        """Train at every value, or fetch from the store."""
-        return trained([dataclasses.replace(cfg.base, seed=cfg.seed, **{cls.field: v}) for v in values])
-
-    @classmethod
-    def further(cls, cfg: Any, networks: list[Network]) -> Measured:
+    def further(self, networks: list[Network]) -> Measured:
         """Whatever else is measured on the same networks."""
         return {}
 
-    @classmethod
-    def run(cls, cfg: Grid) -> Measured:
-        """Train, and read every number at every value."""
-        networks = cls.outcomes(cfg, cfg.values)
-        points = [value if isinstance(value, int | float | str) else str(value) for value in cfg.values]
-        return {**read_all(cls.readings, points, networks), **cls.further(cfg, networks)}
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Draw every reading that is judged over the values."""
-        judged, nulls = map(set, cls.spoken_of(evidence))
-        names = [name for name in cls.readings if name in judged | nulls] or list(cls.readings)
-        roles = iter(("trained", "random labels", "theory", "other", "initial") * len(names))
-        drawn = {name: "null" if name in nulls else next(roles) for name in names}
-        return drawing(cls, evidence, drawn, axes=(cls.axis, cls.unit))
-
-
-def angle_map(grids: Sequence[Tensor], depths: Sequence[Point], *, y: str, symmetric: bool = True) -> Figure:
-    """Draw a mean over seeds by depth and by the cosine of test and training image."""
-    grid = torch.stack(list(grids)).mean(0)
-    return heatmap(
-        grid,
-        rows=[f"{str(depth).removeprefix('CNN ')} layers" for depth in depths[: len(grid)]],
-        columns=[f"{i / (grid.shape[1] - 1):.1f}" for i in range(grid.shape[1])],
-        title=f"{y}, by depth and angle to the training image",
-        alt=f"A map of the {y.lower()} by depth and angle, mean over seeds",
-        x="cosine of test and training image",
-        y="depth",
-        symmetric=symmetric,
-    )
+    def run(self) -> Measured:
+        """Train, or fetch from the store, and read every number at every value."""
+        tasks = [dataclasses.replace(self.base, seed=self.seed, **{self.field: v}) for v in self.values]
+        networks = trained(tasks)
+        return {**read_all(self.readings, self.values, networks), **self.further(networks)}
 
 
 # ---------------------------------------------------------------- readings

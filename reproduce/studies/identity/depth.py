@@ -1,39 +1,18 @@
 """Studies of depth: from copies to the constant."""
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from firstlight.maths import spearman
 from firstlight.measures.copy_or_memorise.identity_score import edge_score, image_outputs, similarities
-from firstlight.pages.figures import Figure
 from firstlight.questions.copy_or_memorise.images import resized
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
-from reproduce.catalogue import Settings, Study, study
-from reproduce.evidence import Evidence, Measured, Series, by
-from reproduce.studies.identity.common import (
-    DESK,
-    DESK_28,
-    DESK_FCN,
-    NIGHT,
-    SMOKE,
-    SMOKE_FCN,
-    Grid,
-    IdentitySweep,
-    Network,
-    Reading,
-    angle_map,
-    constant_at_zero,
-    constant_on_unseen,
-    identity_at_zero,
-    identity_on_unseen,
-    mean_constant,
-    mean_identity,
-    trained,
-    with_initial,
-)
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, Series, by
+from reproduce.studies.identity import common
+from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, NIGHT, SMOKE, SMOKE_FCN
 from reproduce.studies.identity.layer_images import (
     output_variation,
     size_response,
@@ -42,77 +21,66 @@ from reproduce.studies.identity.layer_images import (
 )
 
 TREND = "smaller rank correlation with depth"
-MAP = "cosine to the identity by depth and angle"
 
 
 @study("id.fig3.deep_cnn", "id.fig4.depth_monotone")
-class CnnDepth(IdentitySweep):
+class CnnDepth(common.IdentitySweep):
     """Does a convolutional network turn from the identity to the constant map as it gets deeper?"""
 
-    field, axis = "depth", "layers"
-    readings = with_initial(
+    field = "depth"
+    readings = common.with_initial(
         {
-            "identity": mean_identity,
-            "constant": mean_constant,
-            "identity on unseen": identity_on_unseen,
-            "constant on unseen": constant_on_unseen,
+            "identity": common.mean_identity,
+            "constant": common.mean_constant,
+            "identity on unseen": common.identity_on_unseen,
+            "constant on unseen": common.constant_on_unseen,
         }
     )
     scales = {
-        "smoke": Grid(base=SMOKE, values=(1, 3, 5)),
-        "desk": Grid(base=DESK, values=(1, 3, 5, 7, 10, 14, 20)),
-        "night": Grid(base=NIGHT, values=(1, 3, 5, 7, 10, 14, 20)),
+        "smoke": dict(base=SMOKE, values=(1, 3, 5)),
+        "desk": dict(base=DESK, values=(1, 3, 5, 7, 10, 14, 20)),
+        "night": dict(base=NIGHT, values=(1, 3, 5, 7, 10, 14, 20)),
     }
 
-    @classmethod
-    def further(cls, cfg: Grid, networks: list[Network]) -> Measured:
-        """Trends over depth, and the heat map."""
-        depths = torch.tensor(cfg.values, dtype=torch.float64)
+    def further(self, networks: list[common.Network]) -> Measured:
+        """Trends over depth."""
+        depths = torch.tensor(self.values, dtype=torch.float64)
 
-        def trend(read: Reading) -> float:
+        def trend(read: common.Reading) -> float:
             return float(spearman(depths, torch.tensor([read(n.after) for n in networks]).double()))
 
-        lost, gained = -trend(mean_identity), trend(mean_constant)
+        lost, gained = -trend(common.mean_identity), trend(common.mean_constant)
         return {
             "rank correlation of lost identity with depth": lost,
             "rank correlation of constant with depth": gained,
             TREND: min(lost, gained),
-            MAP: torch.stack([network.after.response.identity for network in networks]),
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """The heat map of depth against angle."""
-        return angle_map(evidence.arrays[MAP], evidence.points("identity"), y="Cosine to the identity")
 
 
 @study("id.fig3.shallow_cnn", "id.fig6.larger_inputs")
-class CnnShallow(IdentitySweep):
+class CnnShallow(common.IdentitySweep):
     """Do shallow convolutional networks learn the identity from one image, and keep it at other sizes?"""
 
-    class Config(Grid):
-        """A sweep over depth, and what is shown to the network of five layers."""
+    # A sweep over depth, and what is shown to the network of five layers.
+    values: tuple[int, ...] = (1, 3, 5)
+    sides: tuple[int, ...] = (7, 14, 28, 56, 112)
+    n_probes: int = 5  # images at every size: 112 pixels cost sixteen times 28
 
-        values: tuple[int, ...] = (1, 3, 5)
-        sides: tuple[int, ...] = (7, 14, 28, 56, 112)
-        n_probes: int = 5  # images at every size: 112 pixels cost sixteen times 28
+    field = "depth"
+    readings = common.with_initial(
+        {"identity": common.identity_on_unseen, "identity over the angles": common.mean_identity}
+    )
+    scales = {"smoke": dict(base=SMOKE, n_probes=2), "desk": dict(base=DESK_28)}
 
-    field, axis = "depth", "layers"
-    readings = with_initial({"identity": identity_on_unseen, "identity over the angles": mean_identity})
-    drawn = {"identity by five layers": "trained", "identity by five initial layers": "null"}
-    axes, log_axes = ("side of the input (pixels)", "Pearson to the identity"), "x"
-    scales = {"smoke": Config(base=SMOKE, n_probes=2), "desk": Config(base=DESK_28)}
-
-    @classmethod
-    def further(cls, cfg: Any, networks: list[Network]) -> Measured:
+    def further(self, networks: list[common.Network]) -> Measured:
         """Show images of other sizes to five layers."""
-        five = networks[cfg.values.index(5)]
-        probes = five.task.images.unseen[: cfg.n_probes]
-        drawn = [replace(five.task, seed=1000 * (cfg.seed + 1) + i).build() for i in range(N_INITIAL)]
-        initial = [size_response(model, probes, cfg.sides).identity for model in drawn]
+        five = networks[self.values.index(5)]
+        probes = five.task.images.unseen[: self.n_probes]
+        drawn = [replace(five.task, seed=1000 * (self.seed + 1) + i).build() for i in range(N_INITIAL)]
+        initial = [size_response(model, probes, self.sides).identity for model in drawn]
         return {
-            "identity by five layers": by(cfg.sides, size_response(five.model, probes, cfg.sides).identity),
-            "identity by five initial layers": by(cfg.sides, torch.stack(initial).mean(0)),
+            "identity by five layers": by(self.sides, size_response(five.model, probes, self.sides).identity),
+            "identity by five initial layers": by(self.sides, torch.stack(initial).mean(0)),
         }
 
 
@@ -145,37 +113,32 @@ def anchored(image: Tensor, side: int) -> Tensor:
 class DeepConstant(Study):
     """Where in a deep network, and from which cues, does the memorised image come?"""
 
-    class Config(Settings):
-        """One deep network, shown inputs of other sizes, cut, and deprived of its borders."""
-
-        base: IdentityTask
-        depth: int = 20
-        sides: tuple[int, ...] = (26, 27, 28, 29, 30)
-        layers: tuple[int, ...] = (1, 2, 3, 6, 10)
+    # One deep network, shown inputs of other sizes, cut, and deprived of its borders.
+    base: IdentityTask
+    depth: int = 20
+    sides: tuple[int, ...] = (26, 27, 28, 29, 30)
+    layers: tuple[int, ...] = (1, 2, 3, 6, 10)
 
     n_seeds = 10  # upper layers differ much from seed to seed
-    drawn = {"likeness from upper layers": "trained", "initial likeness from upper layers": "null"}
-    axes = ("top layers", "Pearson to the training image")
     scales = {
-        "smoke": Config(base=SMOKE, depth=3, sides=(6, 8, 10), layers=(1, 2)),
-        "desk": Config(base=DESK, sides=(10, 12, 13, 14, 15, 16, 20, 24)),
-        "night": Config(base=NIGHT, sides=(14, 26, 28, 30, 56)),
+        "smoke": dict(base=SMOKE, depth=3, sides=(6, 8, 10), layers=(1, 2)),
+        "desk": dict(base=DESK, sides=(10, 12, 13, 14, 15, 16, 20, 24)),
+        "night": dict(base=NIGHT, sides=(14, 26, 28, 30, 56)),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Probe the network before and after training."""
-        task = replace(cfg.base, seed=cfg.seed, depth=cfg.depth)
-        (network,) = trained([task], label="Deep network")
-        before = _probed(task.build(), cfg, task)
+        task = replace(self.base, seed=self.seed, depth=self.depth)
+        (network,) = common.trained([task], label="Deep network")
+        before = _probed(task.build(), self, task)
         return {
-            **_probed(network.model, cfg, task),
+            **_probed(network.model, self, task),
             **{f"initial {name}": number for name, number in before.items()},
             "loss": network.after.loss,
         }
 
 
-def _probed(model: nn.Module, cfg: DeepConstant.Config, task: IdentityTask) -> dict[str, float | Series]:
+def _probed(model: nn.Module, cfg: DeepConstant, task: IdentityTask) -> dict[str, float | Series]:
     images = task.images
     target, probes = images.training[:1], torch.cat([images.unseen, images.patterns])
     sized = {side: image_outputs(model, resized(images.unseen, side)) for side in cfg.sides}
@@ -206,49 +169,35 @@ FAMILIES = {"ReLU": "fcn", "linear": "linear_fcn"}
 class FcnDepth(Study):
     """Do fully connected networks turn from noise to the constant map as they get deeper?"""
 
-    class Config(Settings):
-        """ReLU and linear networks at every depth; all cosines are those at rho = 0."""
+    # ReLU and linear networks at every depth; all cosines are those at rho = 0.
+    base: IdentityTask
+    depths: tuple[int, ...] = (1, 2, 4, 6, 10)  # weight layers; 4 is three hidden layers
+    narrow: int  # width of a second linear network of four layers
 
-        base: IdentityTask
-        depths: tuple[int, ...] = (1, 2, 4, 6, 10)  # weight layers; 4 is three hidden layers
-        narrow: int  # width of a second linear network of four layers
-
-    drawn = {
-        "constant of ReLU networks": "trained",
-        "constant of linear networks": "other",
-        "identity of ReLU networks": "random labels",
-        "initial constant of ReLU networks": "null",
-    }
-    axes = ("weight layers", "cosine")
     scales = {
-        "smoke": Config(base=SMOKE_FCN, narrow=8, depths=(1, 2, 4, 6)),
-        "desk": Config(base=DESK_FCN, narrow=392),
+        "smoke": dict(base=SMOKE_FCN, narrow=8, depths=(1, 2, 4, 6)),
+        "desk": dict(base=DESK_FCN, narrow=392),
     }
-    unit = "cosine"
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train both families at every depth."""
-        base, n = replace(cfg.base, seed=cfg.seed), len(cfg.depths)
-        tasks = [replace(base, family=family, depth=d) for family in FAMILIES.values() for d in cfg.depths]
-        tasks.append(replace(base, family="linear_fcn", depth=4, width=cfg.narrow))
-        networks = trained(tasks, label="Fully connected")
-        labels = [f"{name} {d}" for name in FAMILIES for d in cfg.depths]
+        base, n = replace(self.base, seed=self.seed), len(self.depths)
+        tasks = [replace(base, family=family, depth=d) for family in FAMILIES.values() for d in self.depths]
+        tasks.append(replace(base, family="linear_fcn", depth=4, width=self.narrow))
+        networks = common.trained(tasks, label="Fully connected")
+        labels = [f"{name} {d}" for name in FAMILIES for d in self.depths]
         measured: dict[str, float | Series] = {
             "loss": by([*labels, "narrow linear"], [network.after.loss for network in networks]),
-            "constant of a narrow linear network": constant_at_zero(networks[-1].after),
+            "constant of a narrow linear network": common.constant_at_zero(networks[-1].after),
         }
         for start, name in zip((0, n), FAMILIES, strict=True):
             family = networks[start : start + n]
-            for word, read in (("identity", identity_at_zero), ("constant", constant_at_zero)):
-                measured[f"{word} of {name} networks"] = by(cfg.depths, [read(net.after) for net in family])
+            for word, read in (("identity", common.identity_at_zero), ("constant", common.constant_at_zero)):
+                measured[f"{word} of {name} networks"] = by(self.depths, [read(net.after) for net in family])
                 measured[f"initial {word} of {name} networks"] = by(
-                    cfg.depths, [read(net.before) for net in family]
+                    self.depths, [read(net.before) for net in family]
                 )
         return measured
-
-
-ERROR_MAP = "mean squared error of the CNN by depth and angle"
 
 
 def _agreement(networks: list[Findings], reference: str) -> float:
@@ -263,23 +212,20 @@ def _agreement(networks: list[Findings], reference: str) -> float:
 class MseStory(Study):
     """Do error maps tell the same story as correlation maps?"""
 
-    class Config(Settings):
-        """Both families at several depths."""
+    # Both families at several depths.
+    cnn: IdentityTask = DESK
+    cnn_depths: tuple[int, ...] = (1, 3, 5, 7, 10, 14, 20)
+    fcn: IdentityTask = DESK_FCN
+    fcn_depths: tuple[int, ...] = (1, 2, 4, 6)
 
-        cnn: IdentityTask = DESK
-        cnn_depths: tuple[int, ...] = (1, 3, 5, 7, 10, 14, 20)
-        fcn: IdentityTask = DESK_FCN
-        fcn_depths: tuple[int, ...] = (1, 2, 4, 6)
+    scales = {"smoke": dict(cnn=SMOKE, cnn_depths=(1, 3), fcn=SMOKE_FCN, fcn_depths=(1, 2))}
 
-    scales = {"smoke": Config(cnn=SMOKE, cnn_depths=(1, 3), fcn=SMOKE_FCN, fcn_depths=(1, 2))}
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Compare over the grid."""
-        tasks = {f"CNN {d}": replace(cfg.cnn, seed=cfg.seed, depth=d) for d in cfg.cnn_depths}
-        tasks |= {f"FCN {d}": replace(cfg.fcn, seed=cfg.seed, depth=d) for d in cfg.fcn_depths}
-        networks = trained(list(tasks.values()), label="Two maps")
-        n = len(cfg.cnn_depths)
+        tasks = {f"CNN {d}": replace(self.cnn, seed=self.seed, depth=d) for d in self.cnn_depths}
+        tasks |= {f"FCN {d}": replace(self.fcn, seed=self.seed, depth=d) for d in self.fcn_depths}
+        networks = common.trained(list(tasks.values()), label="Two maps")
+        n = len(self.cnn_depths)
         families = {"CNN": networks[:n], "FCN": networks[n:]}
         cases = [(family, reference) for family in families for reference in ("identity", "constant")]
         names = [" ".join(case) for case in cases]
@@ -289,39 +235,31 @@ class MseStory(Study):
             "agreement": by(names, after),
             "initial agreement": by(names, before),
             "loss": by(tasks, [net.after.loss for net in networks]),
-            ERROR_MAP: torch.stack([net.after.response.mse_identity for net in networks[:n]]),
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """Error to the identity."""
-        y = "Mean squared error to the identity"
-        return angle_map(evidence.arrays[ERROR_MAP], evidence.points("loss"), y=y, symmetric=False)
 
 
 FULL_SIZE = replace(DESK_28, steps=2000, stop_below=1e-3)
 
 
 @study("id.fig3.edge_detector")
-class Edges(IdentitySweep):
+class Edges(common.IdentitySweep):
     """Do networks of about ten layers respond to contours rather than copy?"""
 
-    field, axis = "depth", "layers"
-    readings = with_initial(
+    field = "depth"
+    readings = common.with_initial(
         {
             "contours / copy": lambda findings: findings.edges.relative,
             "contours": lambda findings: float(findings.edges.edges.mean()),
-            "copy": identity_on_unseen,
+            "copy": common.identity_on_unseen,
         }
     )
     scales = {
-        "smoke": Grid(base=SMOKE, values=(3, 10)),
-        "desk": Grid(base=FULL_SIZE, values=(3, 10, 12, 15)),
-        "night": Grid(base=NIGHT, values=(3, 10, 12, 15, 17)),
+        "smoke": dict(base=SMOKE, values=(3, 10)),
+        "desk": dict(base=FULL_SIZE, values=(3, 10, 12, 15)),
+        "night": dict(base=NIGHT, values=(3, 10, 12, 15, 17)),
     }
 
-    @classmethod
-    def further(cls, cfg: Grid, networks: list[Network]) -> Measured:
+    def further(self, networks: list[common.Network]) -> Measured:
         """The ratio of a network that copies exactly."""
         images = networks[0].task.images.unseen
         return {"contours / copy of an exact copy": edge_score(images, images).relative}

@@ -9,21 +9,10 @@ from torch import Tensor, nn
 
 from firstlight.measures.copy_or_memorise.identity_score import image_outputs
 from firstlight.questions.copy_or_memorise.task import Findings, IdentityTask
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
-from reproduce.studies.identity.common import (
-    DESK,
-    DESK_28,
-    DESK_FCN,
-    SMOKE,
-    SMOKE_FCN,
-    constant_at_zero,
-    constant_on_unseen,
-    identity_at_zero,
-    identity_on_unseen,
-    mean_identity,
-    trained,
-)
+from reproduce.studies.identity import common
+from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, SMOKE, SMOKE_FCN
 
 TEN_EPOCHS = IdentityTask(
     examples=None, n_images=2000, image_size=28, width=16, batch_size=32, steps=630, stop_below=None
@@ -39,26 +28,22 @@ def _elsewhere(findings: Findings) -> Series:
 class AllDigits(Study):
     """Trained on many digits, do convolutional networks copy everything and connected ones digits only?"""
 
-    class Config(Settings):
-        """One convolutional, one fully connected and one linear network on the same digits."""
+    # One convolutional, one fully connected and one linear network on the same digits.
+    base: IdentityTask = TEN_EPOCHS
+    cnn_depth: int = 5
+    fcn_depth: int = 4
 
-        base: IdentityTask = TEN_EPOCHS
-        cnn_depth: int = 5
-        fcn_depth: int = 4
+    scales = {"smoke": dict(base=replace(SMOKE, examples=None, batch_size=16), cnn_depth=2, fcn_depth=2)}
 
-    scales = {"smoke": Config(base=replace(SMOKE, examples=None, batch_size=16), cnn_depth=2, fcn_depth=2)}
-    unit = "Pearson to the identity"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train all three."""
-        base = replace(cfg.base, seed=cfg.seed)
+        base = replace(self.base, seed=self.seed)
         tasks = {
-            "CNN": replace(base, depth=cfg.cnn_depth),
-            "FCN": replace(base, family="fcn", width=None, depth=cfg.fcn_depth),
-            "linear FCN": replace(base, family="linear_fcn", width=None, depth=cfg.fcn_depth),
+            "CNN": replace(base, depth=self.cnn_depth),
+            "FCN": replace(base, family="fcn", width=None, depth=self.fcn_depth),
+            "linear FCN": replace(base, family="linear_fcn", width=None, depth=self.fcn_depth),
         }
-        networks = dict(zip(tasks, trained(list(tasks.values()), label="All digits"), strict=True))
+        networks = dict(zip(tasks, common.trained(list(tasks.values()), label="All digits"), strict=True))
         digits = [network.after.scores["unseen"].means["identity"] for network in networks.values()]
         return {
             "identity on unseen digits": by(tasks, digits),
@@ -78,46 +63,42 @@ FCN_32 = replace(DESK_FCN, image_size=32, width=512)
 class Colour(Study):
     """Does depth do to a single colour image what it does to a digit?"""
 
-    class Config(Settings):
-        """Both families, shallow and deep, on one image of the data set."""
-
-        dataset: str = "cifar10"
-        cnn: IdentityTask = CNN_32
-        fcn: IdentityTask = FCN_32
-        deep: IdentityTask = DESK  # deep networks reach the constant at 14 x 14
-        shallow_depth: int = 3
-        deep_depth: int = 20
-        fcn_depth: int = 4
+    # Both families, shallow and deep, on one image of the data set.
+    dataset: str = "cifar10"
+    cnn: IdentityTask = CNN_32
+    fcn: IdentityTask = FCN_32
+    deep: IdentityTask = DESK  # deep networks reach the constant at 14 x 14
+    shallow_depth: int = 3
+    deep_depth: int = 20
+    fcn_depth: int = 4
 
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             dataset="photos", cnn=SMOKE, fcn=SMOKE_FCN, deep=SMOKE, shallow_depth=2, deep_depth=3, fcn_depth=2
         )
     }
-    unit = "Pearson, cosine or loss"
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train all four."""
-        given: dict[str, Any] = {"dataset": cfg.dataset, "seed": cfg.seed}
+        given: dict[str, Any] = {"dataset": self.dataset, "seed": self.seed}
         tasks = (
-            replace(cfg.cnn, depth=cfg.shallow_depth, **given),
-            replace(cfg.deep, depth=cfg.deep_depth, **given),
-            replace(cfg.fcn, depth=cfg.fcn_depth, **given),
-            replace(cfg.fcn, depth=1, **given),
+            replace(self.cnn, depth=self.shallow_depth, **given),
+            replace(self.deep, depth=self.deep_depth, **given),
+            replace(self.fcn, depth=self.fcn_depth, **given),
+            replace(self.fcn, depth=1, **given),
         )
-        networks = trained(tasks, label="Colour")
+        networks = common.trained(tasks, label="Colour")
         shallow, deep, connected, one_layer = networks
         return {
-            "identity of the shallow CNN": identity_on_unseen(shallow.after),
-            "initial identity of the shallow CNN": identity_on_unseen(shallow.before),
-            "constant of the deep CNN": constant_on_unseen(deep.after),
-            "initial constant of the deep CNN": constant_on_unseen(deep.before),
-            "identity of the deep CNN": identity_on_unseen(deep.after),
-            "constant of the deep FCN": constant_at_zero(connected.after),
-            "initial constant of the deep FCN": constant_at_zero(connected.before),
+            "identity of the shallow CNN": common.identity_on_unseen(shallow.after),
+            "initial identity of the shallow CNN": common.identity_on_unseen(shallow.before),
+            "constant of the deep CNN": common.constant_on_unseen(deep.after),
+            "initial constant of the deep CNN": common.constant_on_unseen(deep.before),
+            "identity of the deep CNN": common.identity_on_unseen(deep.after),
+            "constant of the deep FCN": common.constant_at_zero(connected.after),
+            "initial constant of the deep FCN": common.constant_at_zero(connected.before),
             "larger cosine of one layer": max(
-                abs(read(one_layer.after)) for read in (identity_at_zero, constant_at_zero)
+                abs(read(one_layer.after)) for read in (common.identity_at_zero, common.constant_at_zero)
             ),
             "loss": by(
                 ("shallow CNN", "deep CNN", "deep FCN", "one layer"),
@@ -133,38 +114,36 @@ N_SEEDS = 3  # networks whose standard deviation is one measurement
 class SeedsAndDigits(Study):
     """Is the outcome stable over seeds and over the training digit?"""
 
-    class Config(Settings):
-        """Three networks for each depth, and for each training digit."""
+    # Three networks for each depth, and for each training digit.
+    base: IdentityTask = DESK
+    depths: tuple[int, ...] = (1, 3, 5, 7, 10, 14, 20)
+    digits: tuple[str, ...] = ("7", "3", "0")
+    digit_depth: int = 3
 
-        base: IdentityTask = DESK
-        depths: tuple[int, ...] = (1, 3, 5, 7, 10, 14, 20)
-        digits: tuple[str, ...] = ("7", "3", "0")
-        digit_depth: int = 3
+    scales = {"smoke": dict(base=SMOKE, depths=(1, 3), digits=("coffee", "rocket"))}
 
-    scales = {"smoke": Config(base=SMOKE, depths=(1, 3), digits=("coffee", "rocket"))}
-    unit = "standard deviation of the mean cosine to the identity, or loss"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train with several seeds and compare."""
-        seeds = [N_SEEDS * cfg.seed + i for i in range(N_SEEDS)]  # no two runs of the study share a network
-        depths = [replace(cfg.base, depth=d, seed=s) for d in cfg.depths for s in seeds]
+        seeds = [N_SEEDS * self.seed + i for i in range(N_SEEDS)]  # no two runs of the study share a network
+        depths = [replace(self.base, depth=d, seed=s) for d in self.depths for s in seeds]
         digits = [
-            replace(cfg.base, depth=cfg.digit_depth, labels=(digit,), seed=s)
-            for digit in cfg.digits
+            replace(self.base, depth=self.digit_depth, labels=(digit,), seed=s)
+            for digit in self.digits
             for s in seeds
         ]
-        networks = trained([*depths, *digits], label="Seeds and digits")
-        after = torch.tensor([mean_identity(network.after) for network in networks]).double()
-        before = torch.tensor([mean_identity(network.before) for network in networks[: len(depths)]]).double()
+        networks = common.trained([*depths, *digits], label="Seeds and digits")
+        after = torch.tensor([common.mean_identity(network.after) for network in networks]).double()
+        before = torch.tensor(
+            [common.mean_identity(network.before) for network in networks[: len(depths)]]
+        ).double()
         losses = torch.tensor([network.after.loss for network in networks[: len(depths)]])
         by_digit = after[len(depths) :].reshape(-1, N_SEEDS)
         return {
-            "spread over seeds": by(cfg.depths, after[: len(depths)].reshape(-1, N_SEEDS).std(1)),
-            "initial spread over seeds": by(cfg.depths, before.reshape(-1, N_SEEDS).std(1)),
+            "spread over seeds": by(self.depths, after[: len(depths)].reshape(-1, N_SEEDS).std(1)),
+            "initial spread over seeds": by(self.depths, before.reshape(-1, N_SEEDS).std(1)),
             "spread over seeds and digits": float(by_digit.std()),
-            "identity by digit": by(cfg.digits, by_digit.mean(1)),
-            "loss": by(cfg.depths, losses.reshape(-1, N_SEEDS).amax(1)),
+            "identity by digit": by(self.digits, by_digit.mean(1)),
+            "loss": by(self.depths, losses.reshape(-1, N_SEEDS).amax(1)),
         }
 
 
@@ -185,28 +164,24 @@ def explained(images: Float[Tensor, "n c h w"], training: Float[Tensor, "k c h w
 class SeveralImages(Study):
     """Do deep networks answer with mixtures of their two or three training images?"""
 
-    class Config(Settings):
-        """Deep networks of both families, and one layer for comparison."""
+    # Deep networks of both families, and one layer for comparison.
+    base: IdentityTask = DESK_FCN
+    convolutional: IdentityTask = DESK
+    depth: int = 4
+    cnn_depth: int = 20
 
-        base: IdentityTask = DESK_FCN
-        convolutional: IdentityTask = DESK
-        depth: int = 4
-        cnn_depth: int = 20
+    scales = {"smoke": dict(base=SMOKE_FCN, convolutional=SMOKE, cnn_depth=2)}
 
-    scales = {"smoke": Config(base=SMOKE_FCN, convolutional=SMOKE, cnn_depth=2)}
-    unit = "R squared"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train on two and on three images."""
-        fcn, cnn = replace(cfg.base, seed=cfg.seed), replace(cfg.convolutional, seed=cfg.seed)
+        fcn, cnn = replace(self.base, seed=self.seed), replace(self.convolutional, seed=self.seed)
         tasks = {
-            DEEP[0]: replace(fcn, depth=cfg.depth, examples=2),
-            DEEP[1]: replace(fcn, depth=cfg.depth, examples=3),
-            DEEP[2]: replace(cnn, depth=cfg.cnn_depth, examples=2),
+            DEEP[0]: replace(fcn, depth=self.depth, examples=2),
+            DEEP[1]: replace(fcn, depth=self.depth, examples=3),
+            DEEP[2]: replace(cnn, depth=self.cnn_depth, examples=2),
             "one layer with 2 images": replace(fcn, depth=1, examples=2),
         }
-        networks = trained(list(tasks.values()), label="Two and three images")
+        networks = common.trained(list(tasks.values()), label="Two and three images")
 
         def mixture(task: IdentityTask, model: nn.Module) -> float:
             return explained(image_outputs(model, task.images.unseen), task.images.training)

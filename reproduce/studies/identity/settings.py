@@ -8,27 +8,11 @@ from torch import Tensor
 
 from firstlight.data.synthetic import correlated_images
 from firstlight.measures.copy_or_memorise.identity_score import image_outputs, similarities
-from firstlight.pages.figures import Figure, heatmap
 from firstlight.questions.copy_or_memorise.task import IdentityTask
-from reproduce.catalogue import Settings, Study, study
-from reproduce.evidence import Evidence, Measured, by
-from reproduce.studies.identity.common import (
-    DESK,
-    DESK_28,
-    DESK_FCN,
-    NIGHT,
-    SMOKE,
-    SMOKE_FCN,
-    Grid,
-    IdentitySweep,
-    constant_on_unseen,
-    identity_on_unseen,
-    mean_constant,
-    mean_identity,
-    read_all,
-    trained,
-    with_initial,
-)
+from reproduce.catalogue import Study, study
+from reproduce.evidence import Measured, by
+from reproduce.studies.identity import common
+from reproduce.studies.identity.common import DESK, DESK_28, DESK_FCN, NIGHT, SMOKE, SMOKE_FCN
 
 FEW, USUAL, MANY = "few channels", "usual channels", "many channels"
 FEW_DEEP, MANY_DEEP = "few channels in a deep network", "many channels in a deep network"
@@ -38,61 +22,61 @@ FEW_DEEP, MANY_DEEP = "few channels in a deep network", "many channels in a deep
 class Channels(Study):
     """Are three channels too few, and do very many spoil or rescue anything?"""
 
-    class Config(Settings):
-        """Five layers with few, usual and many channels, and deep networks with few and with many."""
+    # Five layers with few, usual and many channels, and deep networks with few and with many.
+    base: IdentityTask = DESK_28
+    deep: IdentityTask = DESK  # deep networks reach the constant at 14 x 14
+    few: int = 3
+    usual: int = 16
+    many: int = 64
+    few_depth: int = 9
+    many_depth: int = 20
 
-        base: IdentityTask = DESK_28
-        deep: IdentityTask = DESK  # deep networks reach the constant at 14 x 14
-        few: int = 3
-        usual: int = 16
-        many: int = 64
-        few_depth: int = 9
-        many_depth: int = 20
+    scales = {"smoke": dict(base=SMOKE, deep=SMOKE, many=6, few_depth=3, many_depth=3)}
 
-    scales = {"smoke": Config(base=SMOKE, deep=SMOKE, many=6, few_depth=3, many_depth=3)}
-    unit = "Pearson, or loss"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train all widths."""
-        base, deep = replace(cfg.base, seed=cfg.seed, depth=5), replace(cfg.deep, seed=cfg.seed)
+        base, deep = replace(self.base, seed=self.seed, depth=5), replace(self.deep, seed=self.seed)
         tasks = {
-            FEW: replace(base, width=cfg.few),
-            USUAL: replace(base, width=cfg.usual),
-            MANY: replace(base, width=cfg.many),
-            FEW_DEEP: replace(base, width=cfg.few, depth=cfg.few_depth),
-            MANY_DEEP: replace(deep, width=cfg.many, depth=cfg.many_depth),
+            FEW: replace(base, width=self.few),
+            USUAL: replace(base, width=self.usual),
+            MANY: replace(base, width=self.many),
+            FEW_DEEP: replace(base, width=self.few, depth=self.few_depth),
+            MANY_DEEP: replace(deep, width=self.many, depth=self.many_depth),
         }
-        readings = with_initial({"identity": identity_on_unseen, "constant": constant_on_unseen})
-        return read_all(readings, tasks, trained(list(tasks.values()), label="Channels"))
+        readings = common.with_initial(
+            {"identity": common.identity_on_unseen, "constant": common.constant_on_unseen}
+        )
+        return common.read_all(readings, tasks, common.trained(list(tasks.values()), label="Channels"))
 
 
 NARROW = replace(DESK, depth=3, width=8, initialiser="xavier_normal", steps=800, stop_below=1e-4)
 
 
 @study("id.fig9.filter_size")
-class FilterSize(IdentitySweep):
+class FilterSize(common.IdentitySweep):
     """Do filters that cover the image favour the constant map?"""
 
-    field, axis = "kernel", "side of the filters"
-    readings = with_initial({"constant": mean_constant, "identity": mean_identity})
+    field = "kernel"
+    readings = common.with_initial({"constant": common.mean_constant, "identity": common.mean_identity})
     scales = {
-        "smoke": Grid(base=replace(SMOKE, depth=3, width=2), values=(3, 9)),
-        "desk": Grid(base=NARROW, values=(5, 13, 29)),  # the last covers a 14 x 14 image from every pixel
-        "night": Grid(base=replace(NARROW, depth=5, width=16, image_size=28), values=(5, 13, 29, 57)),
+        "smoke": dict(base=replace(SMOKE, depth=3, width=2), values=(3, 9)),
+        "desk": dict(base=NARROW, values=(5, 13, 29)),  # the last covers a 14 x 14 image from every pixel
+        "night": dict(base=replace(NARROW, depth=5, width=16, image_size=28), values=(5, 13, 29, 57)),
     }
 
 
 @study("id.fig8.image_size")
-class ImageSize(IdentitySweep):
+class ImageSize(common.IdentitySweep):
     """Do smaller training images push a network of fixed depth to the constant map?"""
 
-    field, axis = "image_size", "side of the training image (pixels)"
-    readings = with_initial({"constant": mean_constant, "constant on unseen": constant_on_unseen})
+    field = "image_size"
+    readings = common.with_initial(
+        {"constant": common.mean_constant, "constant on unseen": common.constant_on_unseen}
+    )
     scales = {
-        "smoke": Grid(base=replace(SMOKE, depth=2, width=4), values=(6, 8, 10)),
-        "desk": Grid(base=replace(DESK, depth=14, width=16), values=(10, 14, 20, 28)),
-        "night": Grid(base=replace(NIGHT, depth=14), values=(7, 14, 21, 28)),
+        "smoke": dict(base=replace(SMOKE, depth=2, width=4), values=(6, 8, 10)),
+        "desk": dict(base=replace(DESK, depth=14, width=16), values=(10, 14, 20, 28)),
+        "night": dict(base=replace(NIGHT, depth=14), values=(7, 14, 21, 28)),
     }
 
 
@@ -101,18 +85,17 @@ OTHERS = ("default", "xavier_normal", "xavier_uniform", "orthogonal")
 
 
 @study("id.fig31.init")
-class Initialisers(IdentitySweep):
+class Initialisers(common.IdentitySweep):
     """Do shallow networks learn the identity from every initialisation?"""
 
-    field, axis = "initialiser", "initialiser"
-    readings = with_initial({"identity": identity_on_unseen, "identity over the angles": mean_identity})
+    field = "initialiser"
+    readings = common.with_initial(
+        {"identity": common.identity_on_unseen, "identity over the angles": common.mean_identity}
+    )
     scales = {
-        name: Grid(base=replace(base, depth=3), values=(*OTHERS, *KAIMING))
+        name: dict(base=replace(base, depth=3), values=(*OTHERS, *KAIMING))
         for name, base in (("smoke", SMOKE), ("desk", DESK_28))
     }
-
-
-PAIRS = "agreement of the answers by pair of optimisers"
 
 
 def _pairs(outputs: list[Tensor]) -> Tensor:
@@ -127,63 +110,45 @@ def _pairs(outputs: list[Tensor]) -> Tensor:
 class Optimisers(Study):
     """Do optimisers that reach the same loss from the same initial weights give the same answers?"""
 
-    class Config(Settings):
-        """Optimisers from one set of initial weights, and one optimiser from as many sets."""
-
-        base: IdentityTask
-        optimisers: tuple[tuple[str, float, float], ...] = (  # name, rate, momentum
-            ("sgd", 0.01, 0.9),
-            ("adam", 1e-3, 0.0),
-            ("rmsprop", 1e-3, 0.0),
-            ("adamax", 2e-3, 0.0),
-        )
+    # Optimisers from one set of initial weights, and one optimiser from as many sets.
+    base: IdentityTask
+    optimisers: tuple[tuple[str, float, float], ...] = (  # name, rate, momentum
+        ("sgd", 0.01, 0.9),
+        ("adam", 1e-3, 0.0),
+        ("rmsprop", 1e-3, 0.0),
+        ("adamax", 2e-3, 0.0),
+    )
 
     scales = {
-        "smoke": Config(base=SMOKE),
+        "smoke": dict(base=SMOKE),
         # one seed of RMSprop had not converged after 2000 steps
-        "desk": Config(base=replace(DESK_28, steps=4000, stop_below=9e-4)),
+        "desk": dict(base=replace(DESK_28, steps=4000, stop_below=9e-4)),
     }
-    unit = "Pearson, or loss"
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train with each optimiser, and with one of them from other initial weights."""
 
         def task(optimiser: tuple[str, float, float], seed: int) -> IdentityTask:
             name, lr, momentum = optimiser
-            return replace(cfg.base, seed=seed, depth=5, optimiser=name, lr=lr, momentum=momentum)
+            return replace(self.base, seed=seed, depth=5, optimiser=name, lr=lr, momentum=momentum)
 
-        n = len(cfg.optimisers)
-        adam = next(one for one in cfg.optimisers if one[0] == "adam")
-        others = [1000 * (cfg.seed + 1) + i for i in range(n)]  # no other run of the study has these
-        tasks = [*(task(one, cfg.seed) for one in cfg.optimisers), *(task(adam, seed) for seed in others)]
-        networks = trained(tasks, label="Optimisers")
+        n = len(self.optimisers)
+        adam = next(one for one in self.optimisers if one[0] == "adam")
+        others = [1000 * (self.seed + 1) + i for i in range(n)]  # no other run of the study has these
+        tasks = [*(task(one, self.seed) for one in self.optimisers), *(task(adam, seed) for seed in others)]
+        networks = common.trained(tasks, label="Optimisers")
         images = tasks[0].images
         zero = torch.zeros(1, dtype=torch.float64)
-        noise = correlated_images(images.training[0], zero, draws=20, seed=cfg.seed)[0].float()
+        noise = correlated_images(images.training[0], zero, draws=20, seed=self.seed)[0].float()
         answers = [image_outputs(network.model, noise) for network in networks]
         unseen = [image_outputs(network.model, images.unseen) for network in networks[:n]]
-        pairs = _pairs(answers[:n])
-        names = [f"{name} {lr:g}" for name, lr, _ in cfg.optimisers]
+        names = [f"{name} {lr:g}" for name, lr, _ in self.optimisers]
         return {
-            "smallest agreement": float(pairs.min()),
+            "smallest agreement": float(_pairs(answers[:n]).min()),
             "smallest agreement over initial weights": float(_pairs(answers[n:]).min()),
             "smallest agreement on unseen images": float(_pairs(unseen).min()),
             "loss": by(names, [network.after.loss for network in networks[:n]]),
-            PAIRS: pairs,
         }
-
-    @classmethod
-    def figure(cls, evidence: Evidence) -> Figure:
-        """The table of pairs."""
-        names = [str(point) for point in evidence.points("loss")]
-        return heatmap(
-            torch.stack(evidence.arrays[PAIRS]).mean(0),
-            rows=names,
-            columns=names,
-            title="Agreement of the answers to images orthogonal to the training image",
-            alt="Pearson correlation of every pair of optimisers",
-        )
 
 
 LEAD = "lead of residual over plain networks"
@@ -193,29 +158,29 @@ LEAD = "lead of residual over plain networks"
 class Residual(Study):
     """Do identity skips bias fully connected networks to the identity?"""
 
-    class Config(Settings):
-        """Residual networks, and plain ones of equal depth."""
+    # Residual networks, and plain ones of equal depth.
+    base: IdentityTask
+    blocks: tuple[int, ...] = (1, 2, 4)  # of two weight layers each
 
-        base: IdentityTask
-        blocks: tuple[int, ...] = (1, 2, 4)  # of two weight layers each
+    scales = {"smoke": dict(base=SMOKE_FCN, blocks=(1, 2)), "desk": dict(base=DESK_FCN)}
 
-    scales = {"smoke": Config(base=SMOKE_FCN, blocks=(1, 2)), "desk": Config(base=DESK_FCN)}
-    unit = "Pearson to the identity, or loss"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train residual and plain networks of equal depth."""
-        base = replace(cfg.base, seed=cfg.seed)
-        tasks = [replace(base, family="residual_fcn", depth=blocks) for blocks in cfg.blocks]
-        networks = trained([*tasks, *(replace(base, depth=2 * b) for b in cfg.blocks)], label="Residual")
-        n, readings = len(cfg.blocks), with_initial({"identity": identity_on_unseen})
-        residual, plain = (read_all(readings, cfg.blocks, part) for part in (networks[:n], networks[n:]))
+        base = replace(self.base, seed=self.seed)
+        tasks = [replace(base, family="residual_fcn", depth=blocks) for blocks in self.blocks]
+        networks = common.trained(
+            [*tasks, *(replace(base, depth=2 * b) for b in self.blocks)], label="Residual"
+        )
+        n, readings = len(self.blocks), common.with_initial({"identity": common.identity_on_unseen})
+        residual, plain = (
+            common.read_all(readings, self.blocks, part) for part in (networks[:n], networks[n:])
+        )
         return {
             **{f"{name} of residual networks": series for name, series in residual.items() if name != "loss"},
             **{f"{name} of plain networks": series for name, series in plain.items() if name != "loss"},
-            LEAD: by(cfg.blocks, residual["identity"].values - plain["identity"].values),
+            LEAD: by(self.blocks, residual["identity"].values - plain["identity"].values),
             "loss": by(
-                [f"{kind} {blocks}" for kind in ("residual", "plain") for blocks in cfg.blocks],
+                [f"{kind} {blocks}" for kind in ("residual", "plain") for blocks in self.blocks],
                 [network.after.loss for network in networks],
             ),
         }

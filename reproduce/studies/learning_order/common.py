@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Num
@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from firstlight import data
-from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
 from firstlight.data.interventions import ChannelNormalisation
@@ -27,7 +26,7 @@ from firstlight.measures.learning_order.accessibility import (
 from firstlight.measures.learning_order.constancy import varies
 from firstlight.models import ModelSpec
 from firstlight.training import Observer, Recipe, Trained, train_ensemble
-from reproduce.catalogue import Settings
+from reproduce.catalogue import Study
 from reproduce.studies.learning_order.compact_representation import (
     CompactRecorder,
     activation_free_representation,
@@ -108,7 +107,7 @@ class CompactWatch:
     def __call__(self, steps_per_epoch: int) -> Sequence[Observer]:
         """Return the recorder."""
         of = compact_representation if self.is_linear else activation_free_representation
-        return [CompactRecorder(self.shape, steps=self.steps, of=of)]
+        return [CompactRecorder(self.shape, self.steps, of)]
 
 
 def ensemble_seed(seed: int) -> int:
@@ -207,8 +206,8 @@ SMOKE: dict[str, Any] = {"data": "photos:coffee/flower"}
 SMOKE_CNN: dict[str, Any] = {**SMOKE, "options": (("width", 0.1),)}
 
 
-class CnnConfig(Settings):
-    """Data and convolutional networks."""
+class CnnStudy(Study):
+    """Settings of studies of convolutional networks."""
 
     data: str = "cats_dogs"
     halve: bool = True
@@ -243,11 +242,6 @@ def partial_sums(z: Float[Tensor, " n"]) -> Float[Tensor, "n 10"]:
     return (angles + torch.tensor(PHASES, dtype=torch.float64)).sin().cumsum(1)
 
 
-def frequency_curve(z: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """The whole curve λ(z), the border between the classes."""
-    return partial_sums(z)[:, -1]
-
-
 def frequency_points(
     n: int, *, seed: int, split: str = "train"
 ) -> tuple[Float[Tensor, "n 2"], Int[Tensor, " n"]]:
@@ -265,12 +259,10 @@ def frequency_points(
     split : str, default 'train'
         A word that makes training and test points independent under one seed.
     """
-    if n < 1:
-        raise InvalidInput(f"`n` must be at least 1; got n={n}.")
     uniform = torch.rand(n, 2, generator=generator_from("frequency", split, seed), dtype=torch.float64)
     # rounded first: the labels must be right for the points as they are stored
     points = ((2 * uniform - 1) * torch.tensor([1.0, 2 * math.pi], dtype=torch.float64)).float()
-    labels = (points[:, 1].double() <= frequency_curve(points[:, 0])).long()
+    labels = (points[:, 1].double() <= partial_sums(points[:, 0])[:, -1]).long()
     return points, labels
 
 
@@ -281,9 +273,7 @@ def frequency_data(n: int, *, seed: int, split: str = "train") -> ImageData:
     return ImageData(points[:, :, None, None], labels, ("above", "below"), meta)
 
 
-def critical_frequency(
-    points: Float[Tensor, "n 2"], *, reading: Literal["first", "stable"] = "first"
-) -> Int[Tensor, " n"]:
+def critical_frequency(points: Float[Tensor, "n 2"]) -> Int[Tensor, " n"]:
     r"""Index, from 0, of the sinusoid with which the partial sum first gives the right label.
 
     .. math:: \min\{\, j : 1[v \le \lambda_j(z)] = 1[v \le \lambda(z)] \,\}
@@ -292,26 +282,15 @@ def critical_frequency(
     ----------
     points : Tensor of shape (n, 2)
         (z, v), as :func:`frequency_points` draws them.
-    reading : {'first', 'stable'}, default 'first'
-        "first", as the paper words it, or "stable": right from there on.
 
     Examples
     --------
     >>> points = torch.tensor([[0.3, 9.0], [-0.6345, -0.7938]])  # the first lies above all sums
-    >>> critical_frequency(points), critical_frequency(points, reading="stable")
-    (tensor([0, 4]), tensor([0, 7]))
+    >>> critical_frequency(points)
+    tensor([0, 4])
     """
-    if points.ndim != 2 or points.shape[1] != 2 or not points.isfinite().all():
-        raise InvalidInput(f"`points` must be finite pairs (z, v); got the shape {tuple(points.shape)}.")
-    if reading not in ("first", "stable"):
-        raise InvalidInput(f"`reading` must be 'first' or 'stable'; got reading={reading!r}.")
-    sums = partial_sums(points[:, 0])
-    below = points[:, 1].double()[:, None] <= sums
-    right = below == below[:, -1:]
-    if reading == "first":
-        return right.to(torch.uint8).argmax(1)
-    wrong = (~right).flip(1)
-    return torch.where(wrong.any(1), right.shape[1] - wrong.to(torch.uint8).argmax(1), 0)
+    below = points[:, 1].double()[:, None] <= partial_sums(points[:, 0])
+    return (below == below[:, -1:]).to(torch.uint8).argmax(1)
 
 
 def matched(
@@ -339,8 +318,6 @@ def smoothed_correlation(
     """
     values = torch.unique(score)
     means = torch.stack([accessibility[score == v].double().mean() for v in values])
-    if len(values) < window + 2:
-        raise InvalidInput(f"`score` must take at least {window + 2} values; it takes {len(values)}.")
     smooth = means.unfold(0, window, 1).mean(1)
     centres = values.double().unfold(0, window, 1).mean(1)
     return float(pearson(smooth, centres))

@@ -18,24 +18,12 @@ from firstlight._internal.seeds import generator_from
 
 BLOCK = 256  # basis vectors pushed through at a time
 
+_NAMES = (
+    "relu relu_ relu6 leaky_relu elu selu celu gelu silu mish softplus tanh tanh_ sigmoid sigmoid_ hardtanh hardswish "
+    "hardsigmoid prelu softsign"
+)
 _ACTIVATIONS = frozenset(
-    getattr(place, name)
-    for place in (F, torch, Tensor)
-    for name in (
-        *("relu", "relu_", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus"),
-        *(
-            "tanh",
-            "tanh_",
-            "sigmoid",
-            "sigmoid_",
-            "hardtanh",
-            "hardswish",
-            "hardsigmoid",
-            "prelu",
-            "softsign",
-        ),
-    )
-    if hasattr(place, name)
+    getattr(place, name) for place in (F, torch, Tensor) for name in _NAMES.split() if hasattr(place, name)
 )
 
 
@@ -93,8 +81,8 @@ class CompactRecorder:
     ----------
     shape : sequence of int
         Shape of one input.
-    steps : sequence of int, optional
-        When to look; None looks at every step.
+    steps : sequence of int
+        When to look.
     of : callable, default compact_representation
         :func:`compact_representation` or :func:`activation_free_representation`.
     """
@@ -102,18 +90,17 @@ class CompactRecorder:
     def __init__(
         self,
         shape: Sequence[int],
-        *,
-        steps: Sequence[int] | None = None,
+        steps: Sequence[int],
         of: Callable[..., Tensor] = compact_representation,
     ) -> None:
         self.shape, self.of = tuple(shape), of
-        self.wanted = None if steps is None else frozenset(steps)
+        self.wanted = frozenset(steps)
         self._steps: list[int] = []
         self._weights: list[Tensor] = []
 
     def __call__(self, step: int, model: nn.Module) -> None:
         """Keep the matrix if this step is wanted."""
-        if self.wanted is None or step in self.wanted:
+        if step in self.wanted:
             self._steps.append(step)
             # stored in float32: half the file, and far below the spread between networks
             self._weights.append(self.of(model, self.shape).float())
@@ -139,16 +126,10 @@ class ComponentConvergence(Result):
         Standard deviation over networks, averaged over outputs.
     distance : Tensor of shape (t, m) or None
         Mean absolute distance to the optimum over networks and outputs; None without one.
-    steps : tuple of int
-        When the maps were taken.
-    class_mean_removed : bool
-        Whether the mean over outputs was taken off first.
     """
 
     spread: Float[Tensor, "t m"]
     distance: Float[Tensor, "t m"] | None
-    steps: tuple[int, ...]
-    class_mean_removed: bool
 
     def share_left(self) -> Float[Tensor, "t m"]:
         """Spread relative to that at the first time."""
@@ -159,7 +140,6 @@ def component_convergence(
     weights: Float[Tensor, "nets t k q"],
     basis: Float[Tensor, "q m"],
     *,
-    steps: Sequence[int],
     optimum: Float[Tensor, "k q"] | None = None,
     class_mean_removed: bool,
 ) -> ComponentConvergence:
@@ -171,18 +151,12 @@ def component_convergence(
         Compact representations of every network at every time, in pixel coordinates.
     basis : Tensor of shape (q, m)
         Principal directions of the inputs, one per column.
-    steps : sequence of int
-        The times.
     optimum : Tensor of shape (k, q), optional
         Where all networks go, in pixel coordinates.
     class_mean_removed : bool
         True for cross-entropy: the softmax never trains the mean over classes, whose spread then hides
         the effect. False for squared losses.
     """
-    if len(weights) < 2:
-        raise InvalidInput(f"a spread needs at least 2 networks; got {len(weights)}.")
-    if len(steps) != weights.shape[1]:
-        raise InvalidInput(f"`steps` must name {weights.shape[1]} times; got {len(steps)}.")
     # 𝐖 → 𝐖 U, its principal columns, which converge each at its own rate (1 - μ L d_j)
     columns = _columns(weights, basis, class_mean_removed)
     distance = None
@@ -193,8 +167,6 @@ def component_convergence(
     return ComponentConvergence(
         spread=columns.std(0).mean(1),
         distance=distance,
-        steps=tuple(int(s) for s in steps),
-        class_mean_removed=class_mean_removed,
     )
 
 
@@ -206,8 +178,6 @@ def _columns(weights: Tensor, basis: Tensor, class_mean_removed: bool) -> Tensor
 
 def _pushed(model: nn.Module, shape: Sequence[int]) -> tuple[Tensor, bool]:
     """The matrix, and whether it reproduces the network at random inputs of several sizes."""
-    if min(shape) < 1:
-        raise InvalidInput(f"all of `shape` must be at least 1; got {tuple(shape)}.")
     q = math.prod(shape)
     # a copy in double precision: in a deep network f(e) - f(0) is far smaller than f(0), and float32 loses it
     exact = in_double(model).eval()

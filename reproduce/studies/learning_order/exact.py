@@ -8,7 +8,7 @@ from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData
 from firstlight.maths import image_pca
 from firstlight.models.fully_connected import TwoLayerReLU
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.learning_order import deep_linear as dl
 from reproduce.studies.learning_order import two_layer_relu as theory
@@ -33,22 +33,19 @@ CHUNK = 250  # networks drawn at a time
 class DeepLinearExact(Study):
     """Do the identities of deep linear networks hold as corrected?"""
 
-    class Config(Settings):
-        """Sizes of the Monte-Carlo checks."""
+    # Sizes of the Monte-Carlo checks.
+    draws: int = 4000  # networks for the means of A and B
+    drift_draws: int = 3000  # networks for the drift in the first step
+    width: int = 120  # of their hidden layers
 
-        draws: int = 4000  # networks for the means of A and B
-        drift_draws: int = 3000  # networks for the drift in the first step
-        width: int = 120  # of their hidden layers
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Check every identity."""
-        closed, printed = _closed_form_errors(cfg.seed)
-        scales, product = _means(cfg.draws, cfg.seed)
-        left, right, drift_printed = _drift(cfg.width, cfg.drift_draws, cfg.seed)
+        closed, printed = _closed_form_errors(self.seed)
+        scales, product = _means(self.draws, self.seed)
+        left, right, drift_printed = _drift(self.width, self.drift_draws, self.seed)
         return {
-            "scaled remainder": by(RATES, _remainders(cfg.seed)),
-            "gradient error": _gradient_error(cfg.seed),
+            "scaled remainder": by(RATES, _remainders(self.seed)),
+            "gradient error": _gradient_error(self.seed),
             "closed-form error": closed,
             "closed-form error as printed": printed,
             "deviation of the mean A and B": scales,
@@ -160,23 +157,20 @@ def _drift(width: int, draws: int, seed: int) -> tuple[Tensor, Tensor, float]:
 class InterventionsExact(Study):
     """Do relabelling, whitening and amplification do exactly what they say?"""
 
-    class Config(Settings):
-        """Size of the data."""
+    # Size of the data.
+    n: int = 500
+    components: int = 10  # P of the relabelling
 
-        n: int = 500
-        components: int = 10  # P of the relabelling
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Check on photographs and on Gaussian data."""
-        photos = data.load("photos:coffee/flower", n=cfg.n, seed=cfg.seed)
-        labels = SeparatorLabels.fit(photos, cfg.components)
+        photos = data.load("photos:coffee/flower", n=self.n, seed=self.seed)
+        labels = SeparatorLabels.fit(photos, self.components)
         new = labels.transform(photos)
         scores = labels.pca.project(new.x.flatten(1)) @ labels.weights + labels.bias
-        generator = generator_from("interventions", cfg.seed)
+        generator = generator_from("interventions", self.seed)
         scales = torch.logspace(1, -1, 20, dtype=torch.float64).reshape(1, 4, 5)
-        x = torch.randn(cfg.n, 1, 4, 5, generator=generator, dtype=torch.float64) * scales
-        cloud = ImageData(x, torch.zeros(cfg.n).long(), ("all",))
+        x = torch.randn(self.n, 1, 4, 5, generator=generator, dtype=torch.float64) * scales
+        cloud = ImageData(x, torch.zeros(self.n).long(), ("all",))
         white = ZCAWhitening.fit(cloud, eps=0.0).transform(cloud).x.flatten(1)
         rows = white - white.mean(0)
         pca = image_pca(x)
@@ -187,7 +181,7 @@ class InterventionsExact(Study):
         return {
             "separator errors": float(((scores > 0).long() != new.y).sum()),
             "separator errors before relabelling": float(((scores > 0).long() != photos.y).sum()),
-            "largest |cov - I|": float((rows.T @ rows / cfg.n - torch.eye(20).double()).abs().max()),
+            "largest |cov - I|": float((rows.T @ rows / self.n - torch.eye(20).double()).abs().max()),
             "variance ratio amplified": float(ratio[:count].mean()),
             "worst ratio error": float((ratio / expected - 1).abs().max()),
         }
@@ -197,20 +191,17 @@ class InterventionsExact(Study):
 class ReluExact(Study):
     """Is the paired two-layer ReLU network a linear map before training, and is its first step as corrected?"""
 
-    class Config(Settings):
-        """Size of the model."""
+    # Size of the model.
+    units: int = 8
+    points: int = 40  # mirrored: twice as many
 
-        units: int = 8
-        points: int = 40  # mirrored: twice as many
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Compare with autograd in float64."""
-        generator = generator_from("relu", cfg.seed)
-        half = torch.randn(cfg.points, 5, generator=generator, dtype=torch.float64)
+        generator = generator_from("relu", self.seed)
+        half = torch.randn(self.points, 5, generator=generator, dtype=torch.float64)
         x = torch.cat([half, -half])
         y = 2.0 * torch.randint(2, (len(x),), generator=generator).double() - 1
-        model, loose = _built(cfg, paired=True), _built(cfg, paired=False)
+        model, loose = _built(self, paired=True), _built(self, paired=False)
         a, w = model.readout.double(), model.hidden.weight.detach()
         outputs = model(x[:, :, None, None])[:, 0]
         (0.5 * (outputs - y).square().sum()).backward()
@@ -230,7 +221,7 @@ class ReluExact(Study):
         }
 
 
-def _built(cfg: ReluExact.Config, *, paired: bool) -> TwoLayerReLU:
+def _built(cfg: ReluExact, *, paired: bool) -> TwoLayerReLU:
     model = models.build(
         "two_layer_relu", classes=1, shape=(5, 1, 1), units=cfg.units, paired=paired, seed=cfg.seed
     )

@@ -6,10 +6,10 @@ from torch import Tensor
 from firstlight._internal.seeds import generator_from
 from firstlight.data.interventions import shuffled_labels
 from firstlight.training import geometric_steps
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
+from reproduce.studies.learning_order import common
 from reproduce.studies.learning_order import deep_linear as dl
-from reproduce.studies.learning_order.common import centred, linear_accuracy, normalised, one_hot, pair
 from reproduce.studies.learning_order.principal_components import ZCAWhitening
 
 CHECKPOINTS = (5, 20, 59, 200)
@@ -19,39 +19,36 @@ CHECKPOINTS = (5, 20, 59, 200)
 class InitialSpeed(Study):
     """Does definition 3 train faster than Glorot's rule when one hidden layer is wide?"""
 
-    class Config(Settings):
-        """Data and network."""
-
-        data: str = "cats_dogs"
-        n: int = 5000
-        n_test: int = 2000
-        halve: bool = True
-        width: int = 3000
-        steps: int = 500
-        fraction: float = 0.5  # of the largest stable rate
+    # Data and network.
+    data: str = "cats_dogs"
+    n: int = 5000
+    n_test: int = 2000
+    halve: bool = True
+    width: int = 3000
+    steps: int = 500
+    fraction: float = 0.5  # of the largest stable rate
 
     drawn = {"definition 3": "trained", "Glorot": "random labels", "Glorot redrawn": "null"}
     axes, log_axes = ("step", "excess loss / initial excess loss"), "y"
-    scales = {"smoke": Config(data="photos:coffee/flower", n=100, n_test=50, width=100, steps=10)}
+    scales = {"smoke": dict(data="photos:coffee/flower", n=100, n_test=50, width=100, steps=10)}
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Full-batch descent on the squared loss."""
-        train, test = pair(cfg.data, cfg.n, cfg.n_test, seed=cfg.seed, halve=cfg.halve)
-        x, z = centred(train, test)
-        moments = dl.principal_moments(x, one_hot(train))
-        seeds = {"definition 3": cfg.seed, "Glorot": cfg.seed, "Glorot redrawn": cfg.seed + 1000}
+        train, test = common.pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve)
+        x, z = common.centred(train, test)
+        moments = dl.principal_moments(x, common.one_hot(train))
+        seeds = {"definition 3": self.seed, "Glorot": self.seed, "Glorot redrawn": self.seed + 1000}
         runs, rates, starts = {}, {}, {}
         for name, seed in seeds.items():
-            layers = _initial(cfg, x.shape[1], train.n_classes, name, seed)
-            rates[name] = cfg.fraction * 2 / _curvature(layers, x.T @ x)
-            runs[name] = _descent(layers, moments, rates[name], cfg.steps)
+            layers = _initial(self, x.shape[1], train.n_classes, name, seed)
+            rates[name] = self.fraction * 2 / _curvature(layers, x.T @ x)
+            runs[name] = _descent(layers, moments, rates[name], self.steps)
             starts[name] = _excess(layers, moments)
-        layers = _initial(cfg, x.shape[1], train.n_classes, "definition 3", cfg.seed)
-        runs["definition 3 with the rate of Glorot"] = _descent(layers, moments, rates["Glorot"], cfg.steps)
+        layers = _initial(self, x.shape[1], train.n_classes, "definition 3", self.seed)
+        runs["definition 3 with the rate of Glorot"] = _descent(layers, moments, rates["Glorot"], self.steps)
         frequencies = train.counts.double() / len(train)
         accuracies = [((z @ w.T + frequencies).argmax(1) == test.y).double().mean() for _, w in runs.values()]
-        points = [t for t in CHECKPOINTS if t < cfg.steps]
+        points = [t for t in CHECKPOINTS if t < self.steps]
         return {
             "test accuracy": by(runs, torch.stack(accuracies)),
             **{f"loss left from {name}": by(points, losses[points]) for name, (losses, _) in runs.items()},
@@ -64,7 +61,7 @@ class InitialSpeed(Study):
         }
 
 
-def _initial(cfg: InitialSpeed.Config, q: int, k: int, rule: str, seed: int) -> list[Tensor]:
+def _initial(cfg: InitialSpeed, q: int, k: int, rule: str, seed: int) -> list[Tensor]:
     widths = (q, cfg.width, k)
     variances = dl.definition3_variances(widths) if rule == "definition 3" else dl.glorot_variances(widths)
     generator = generator_from("initial speed", seed)
@@ -108,40 +105,37 @@ def _descent(
 class ScaleMatrices(Study):
     """Do the gradient scale matrices stay near the identity until a deep linear network has converged?"""
 
-    class Config(Settings):
-        """Data, network, length."""
-
-        data: str = "mnist"
-        n: int = 5000
-        halve: bool = True
-        depth: int = 5
-        width: int = 512
-        steps: int = 1500
-        rate: float = 0.6  # of the stability limit 1 / (L d_1)
+    # Data, network, length.
+    data: str = "mnist"
+    n: int = 5000
+    halve: bool = True
+    depth: int = 5
+    width: int = 512
+    steps: int = 1500
+    rate: float = 0.6  # of the stability limit 1 / (L d_1)
 
     drawn = {"A": "trained", "B": "random labels", "loss left": "null"}
     axes = ("step", "deviation (entries)")
     at, log_axes = "step", "xy"
     scales = {
-        "smoke": Config(data="photos", n=300, width=64, steps=20, rate=0.3),
-        "night": Config(halve=False, width=1024, steps=5000, rate=0.3),
+        "smoke": dict(data="photos", n=300, width=64, steps=20, rate=0.3),
+        "night": dict(halve=False, width=1024, steps=5000, rate=0.3),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Full-batch gradient descent through the moments of the data, in float64."""
-        train = normalised(cfg.data, cfg.n, seed=cfg.seed, halve=cfg.halve)
-        (x,) = centred(train)
-        y = one_hot(train)
+        train = common.normalised(self.data, self.n, seed=self.seed, halve=self.halve)
+        (x,) = common.centred(train)
+        y = common.one_hot(train)
         moments = dl.principal_moments(x, y)
         sxx, syx = x.T @ x, y.T @ x
-        rate = cfg.rate / (cfg.depth * float(moments.values[0]))
-        widths = (x.shape[1], *[cfg.width] * (cfg.depth - 1), y.shape[1])
-        generator = generator_from("scale matrices", cfg.seed)
+        rate = self.rate / (self.depth * float(moments.values[0]))
+        widths = (x.shape[1], *[self.width] * (self.depth - 1), y.shape[1])
+        generator = generator_from("scale matrices", self.seed)
         layers = dl.drawn_layers(widths, dl.definition3_variances(widths), generator=generator)
-        wanted = geometric_steps(cfg.steps, count=16)
+        wanted = geometric_steps(self.steps, count=16)
         losses, readings = [], []
-        for step in range(cfg.steps + 1):
+        for step in range(self.steps + 1):
             if step in wanted:
                 gap = (moments.rotated(dl.compact(layers)) - moments.optimum) * moments.values.sqrt()
                 losses.append(gap.square().sum())
@@ -187,14 +181,12 @@ def _measured(excess: Tensor, read: Tensor, steps: tuple[int, ...]) -> Measured:
 class ShuffledSpeed(Study):
     """Are shuffled labels fitted more slowly than true ones, and does whitening remove the difference?"""
 
-    class Config(Settings):
-        """One layer, squared loss, closed form."""
-
-        data: str = "cats_dogs"
-        n: int = 5000  # more than the 768 pixels, or every labelling is fitted alike
-        halve: bool = True
-        steps: int = 100_000
-        rate: float = 0.3  # of the stability limit 1 / d_1, in both conditions
+    # One layer, squared loss, closed form.
+    data: str = "cats_dogs"
+    n: int = 5000  # more than the 768 pixels, or every labelling is fitted alike
+    halve: bool = True
+    steps: int = 100_000
+    rate: float = 0.3  # of the stability limit 1 / d_1, in both conditions
 
     drawn = {
         "true": "trained",
@@ -204,18 +196,17 @@ class ShuffledSpeed(Study):
     }
     axes = ("step", "training accuracy")
     at, log_axes = "step", "x"
-    scales = {"smoke": Config(data="photos:coffee/flower", n=100, steps=100)}
+    scales = {"smoke": dict(data="photos:coffee/flower", n=100, steps=100)}
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Exact at every time, without iterating. A ratio is that of steps to 90 % of the final accuracy."""
-        steps = (0, *geometric_steps(cfg.steps, count=200)[1:])
+        steps = (0, *geometric_steps(self.steps, count=200)[1:])
         times = torch.tensor(steps).double()
-        natural = normalised(cfg.data, cfg.n, seed=cfg.seed, halve=cfg.halve)
+        natural = common.normalised(self.data, self.n, seed=self.seed, halve=self.halve)
         accuracy = {}
         for kind, train in (("", natural), (", whitened", ZCAWhitening.fit(natural).transform(natural))):
-            for name, part in (("true", train), ("shuffled", shuffled_labels(train, seed=cfg.seed))):
-                accuracy[name + kind] = linear_accuracy(part, part, rate=cfg.rate, steps=steps)
+            for name, part in (("true", train), ("shuffled", shuffled_labels(train, seed=self.seed))):
+                accuracy[name + kind] = common.linear_accuracy(part, part, rate=self.rate, steps=steps)
         reached = {
             name: float(times[(row >= 0.9 * row[-1]).to(torch.uint8).argmax()]) + 1
             for name, row in accuracy.items()
@@ -239,38 +230,31 @@ MATRICES = ("B_2", "B_5", "A_1")
 class WideNetworks(Study):
     """Do wide deep linear networks follow the closed form, and does depth multiply their rate?"""
 
-    class Config(Settings):
-        """Sizes."""
+    # Sizes.
+    widths: tuple[int, ...] = (200, 800, 3200)  # for the closed form
+    concentration_widths: tuple[int, ...] = (100, 1000, 4000)
+    rate_width: int = 1000
+    steps: int = 100
+    rate_nets: int = 4  # the rate is that of their spread
+    target: float = 0.1  # size of the targets of the rate, so that they do not dwarf the initial outputs
 
-        widths: tuple[int, ...] = (200, 800, 3200)  # for the closed form
-        concentration_widths: tuple[int, ...] = (100, 1000, 4000)
-        rate_width: int = 1000
-        steps: int = 100
-        rate_nets: int = 4  # the rate is that of their spread
-        target: float = 0.1  # size of the targets of the rate, so that they do not dwarf the initial outputs
-
-    drawn = {"error of the closed form": "trained", "one over root width": "theory"}
-    axes, log_axes = ("hidden units", "relative error"), "xy"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             widths=(50, 100, 200), concentration_widths=(50, 200), rate_width=200, steps=10, rate_nets=2
         )
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Step the networks for real, in float64."""
-        errors = [_closed_form_errors(w, cfg.steps, cfg.seed) for w in cfg.widths]
-        off = torch.stack([_off_diagonals(w, cfg.seed) for w in cfg.concentration_widths], dim=1)
-        x = torch.tensor(cfg.concentration_widths).double().log()
+        errors = [_closed_form_errors(w, self.steps, self.seed) for w in self.widths]
+        off = torch.stack([_off_diagonals(w, self.seed) for w in self.concentration_widths], dim=1)
+        x = torch.tensor(self.concentration_widths).double().log()
         x = x - x.mean()
-        rates = [_leading_rate(depth, cfg, trained=depth) for depth in DEPTHS]
-        alone = [_leading_rate(depth, cfg, trained=1) for depth in DEPTHS]
-        root = (cfg.widths[0] / torch.tensor(cfg.widths).double()).sqrt()
+        rates = [_leading_rate(depth, self, trained=depth) for depth in DEPTHS]
+        alone = [_leading_rate(depth, self, trained=1) for depth in DEPTHS]
         return {
-            "one over root width": errors[0][0] * root,
-            "error of the closed form": by(cfg.widths, [e for e, _ in errors]),
-            "error of the closed form without the factor L": by(cfg.widths, [e for _, e in errors]),
+            "error of the closed form": by(self.widths, [e for e, _ in errors]),
+            "error of the closed form without the factor L": by(self.widths, [e for _, e in errors]),
             "slope of the off-diagonals": by(MATRICES, (off.log() * x).sum(1) / x.square().sum()),
             "speed-up over depth 1": by(DEPTHS[1:], [r / rates[0] for r in rates[1:]]),
             "speed-up with one layer trained": by(DEPTHS[1:], [r / alone[0] for r in alone[1:]]),
@@ -309,7 +293,7 @@ def _off_diagonals(width: int, seed: int) -> Tensor:
     return torch.tensor([dl.identity_distance(m).off_diagonal_rms for m in chosen], dtype=torch.float64)
 
 
-def _leading_rate(depth: int, cfg: WideNetworks.Config, *, trained: int) -> float:
+def _leading_rate(depth: int, cfg: WideNetworks, *, trained: int) -> float:
     """Initial decay rate of the leading column's spread when the first `trained` layers move."""
     x, y = _data(20, 3, cfg.seed, size=cfg.target)
     sxx, syx, moments = x.T @ x, y.T @ x, dl.principal_moments(x, y)

@@ -63,13 +63,7 @@ NIGHT = LongPlan(
 )
 """All images and the published decay; the published rate, or a tenth where it diverges (E-85); fewer epochs."""
 
-NIGHT_BINARY = Plan(
-    task=Task(n=20_000, n_valid=1000, n_test=10_000, binary=True),
-    epochs=200,
-    rates=(0.01,),
-    decays=(5e-5,),
-    solve=True,
-)
+NIGHT_BINARY = replace(DESK_BINARY, task=Task(n=20_000, n_valid=1000, n_test=10_000, binary=True), epochs=200)
 """A third of the images, since the exact solve holds n x n numbers: 3.2 GB here, 28 GB for all of them.
 
 Measured at x1: an epoch of 2000 images takes 0.74 CPU seconds for the pair, so that 200 of 20 000 take 0.4 CPU

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from jaxtyping import Float
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
@@ -17,7 +16,7 @@ from firstlight._internal.executor import map_tasks
 from firstlight.estimators import CNTKClassifier, ConvRFMClassifier
 from firstlight.models import ModelSpec, linearize
 from firstlight.training import Recipe, geometric_steps, train
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, Series, by
 from reproduce.studies.linearized.common import (
     BINARY_WIDTHS,
@@ -81,28 +80,23 @@ class AlexnetGap(Study):
     has those of the network.
     """
 
-    class Config(Settings):
-        """Pairs by width."""
+    # Pairs by width.
+    plan: Plan = PHOTOGRAPHS
+    widths: tuple[float, ...] = (0.125, 0.25)
 
-        plan: Plan = PHOTOGRAPHS
-        widths: tuple[float, ...] = (0.125, 0.25)
-
-    drawn = accuracies("photographs", {"majority class": "null"})
-    axes, log_axes = WIDTH_AXES, "x"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             plan=replace(SMOKE, model="alexnet", task=replace(SMOKE.task, side=64)), widths=(0.03125, 0.0625)
         ),
         # 10 epochs left some networks at 60 % of their own images, and so did 30 with a rate from 3 epochs of search
-        "desk": Config(plan=replace(PHOTOGRAPHS, epochs=30, search_epochs=10)),
+        "desk": dict(plan=replace(PHOTOGRAPHS, epochs=30, search_epochs=10)),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train the pairs, then the linear models with the settings of the networks."""
-        pairs = pairs_by_width("photographs", cfg.plan, cfg.widths, seed=cfg.seed)
+        pairs = pairs_by_width("photographs", self.plan, self.widths, seed=self.seed)
         same = [
-            replace(cfg.plan, width=pair.width, seed=cfg.seed, rates=(rate,), decays=(decay,))
+            replace(self.plan, width=pair.width, seed=self.seed, rates=(rate,), decays=(decay,))
             for pair in pairs
             for rate, decay in [pair.settings["network"]]
         ]
@@ -114,7 +108,7 @@ class AlexnetGap(Study):
             EQUAL: by_width(pairs, gaps),
             "majority class": pairs[0].majority,
             # a half is the accuracy with the largest spread, so that the null is not too easy for good models
-            CHANCE: chance_gap(0.5, cfg.plan.task.n_test),
+            CHANCE: chance_gap(0.5, self.plan.task.n_test),
         }
 
 
@@ -136,36 +130,33 @@ class Crossover(Study):
     kernel (the limit of infinite width) and the ConvRFM (a kernel that learns features).
     """
 
-    class Config(Settings):
-        """Pairs on CIFAR-10 and on digits, trained for other studies too, and on few digits beside kernels."""
-
-        plan: Plan = DESK
-        photographs: Plan = DESK_CIFAR
-        few: Plan = DESK_FEW
-        object_widths: tuple[float, ...] = (0.5, 1)
-        digit_widths: tuple[float, ...] = (0.25, 4)
-        few_widths: tuple[float, ...] = (0.5, 1, 2)
-        depth: int = 3  # of the kernels
-        size: int = 3
+    # Pairs on CIFAR-10 and on digits, trained for other studies too, and on few digits beside kernels.
+    plan: Plan = DESK
+    photographs: Plan = DESK_CIFAR
+    few: Plan = DESK_FEW
+    object_widths: tuple[float, ...] = (0.5, 1)
+    digit_widths: tuple[float, ...] = (0.25, 4)
+    few_widths: tuple[float, ...] = (0.5, 1, 2)
+    depth: int = 3  # of the kernels
+    size: int = 3
 
     drawn = accuracies("few digits", {"CNTK": "null", "ConvRFM": "initial"})
     axes, log_axes = WIDTH_AXES, "x"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             plan=SMOKE, photographs=SMOKE, few=replace(SMOKE, solve=True), object_widths=(0.5, 1),
             few_widths=(0.25, 1), digit_widths=(0.25, 1), depth=2,
         ),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Pairs on three sets of images, then the kernels."""
-        objects = cfg.photographs
-        few = pairs_by_width("few digits", cfg.few, cfg.few_widths, seed=cfg.seed)
-        cntk, convrfm = kernel_lines(cfg.few.task, seed=cfg.seed, depth=cfg.depth, size=cfg.size)
+        objects = self.photographs
+        few = pairs_by_width("few digits", self.few, self.few_widths, seed=self.seed)
+        cntk, convrfm = kernel_lines(self.few.task, seed=self.seed, depth=self.depth, size=self.size)
         return {
-            **readings(pairs_by_width("CIFAR-10", objects, cfg.object_widths, seed=cfg.seed), "CIFAR-10"),
-            **readings(pairs_by_width("digits", cfg.plan, cfg.digit_widths, seed=cfg.seed), "digits"),
+            **readings(pairs_by_width("CIFAR-10", objects, self.object_widths, seed=self.seed), "CIFAR-10"),
+            **readings(pairs_by_width("digits", self.plan, self.digit_widths, seed=self.seed), "digits"),
             **readings(few, "few digits"),
             "CNTK": cntk,
             "ConvRFM": convrfm,
@@ -185,47 +176,44 @@ class HarderTasks(Study):
     optimisation.
     """
 
-    class Config(Settings):
-        """Pairs of three tasks with all classes, and of two with two; some are trained for other studies too."""
-
-        plan: Plan = DESK
-        hard: Plan = DESK_HARD
-        few: Plan = DESK_FEW  # at width 1
-        binary: Plan = DESK_BINARY
-        photographs: Plan = DESK_CIFAR
-        widths: tuple[float, ...] = (0.25, 1, 4)
-        shifted_widths: tuple[float, ...] = (0.25, 1)
-        object_widths: tuple[float, ...] = (0.5, 1)
-        binary_widths: tuple[float, ...] = BINARY_WIDTHS
+    # Pairs of three tasks with all classes, and of two with two; some are trained for other studies too.
+    plan: Plan = DESK
+    hard: Plan = DESK_HARD
+    few: Plan = DESK_FEW  # at width 1
+    binary: Plan = DESK_BINARY
+    photographs: Plan = DESK_CIFAR
+    widths: tuple[float, ...] = (0.25, 1, 4)
+    shifted_widths: tuple[float, ...] = (0.25, 1)
+    object_widths: tuple[float, ...] = (0.5, 1)
+    binary_widths: tuple[float, ...] = BINARY_WIDTHS
 
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             plan=SMOKE, hard=SMOKE, few=replace(SMOKE, solve=True), binary=SMOKE_BINARY, photographs=SMOKE,
             widths=(0.25, 1), shifted_widths=(0.25, 1), object_widths=(0.5, 1), binary_widths=(0.17, 0.35),
         ),
-        "night": Config(  # two classes, and few images, as at the desk
+        "night": dict(  # two classes, and few images, as at the desk
             plan=NIGHT, hard=NIGHT, photographs=cifar_plan(replace(NIGHT, network_epochs=20)), widths=(1,),
             shifted_widths=(1,), object_widths=(1,),
         ),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Every pair is kept, so that studies share them."""
-        few_photographs = cifar_plan(cfg.few, cfg.photographs.task.data)
+        few_photographs = cifar_plan(self.few, self.photographs.task.data)
         sweeps = {
-            "digits": (cfg.plan, cfg.widths, 0),
-            "shifted digits": (cfg.hard, cfg.shifted_widths, SHIFT),
-            "CIFAR-10": (cfg.photographs, cfg.object_widths, 0),
-            "zero or not": (cfg.binary, cfg.binary_widths, 0),
-            "shifted zero or not": (cfg.binary, cfg.binary_widths, SHIFT),
-            "few digits": (cfg.few, (1,), 0),
-            "few shifted digits": (cfg.few, (1,), SHIFT),
+            "digits": (self.plan, self.widths, 0),
+            "shifted digits": (self.hard, self.shifted_widths, SHIFT),
+            "CIFAR-10": (self.photographs, self.object_widths, 0),
+            "zero or not": (self.binary, self.binary_widths, 0),
+            "shifted zero or not": (self.binary, self.binary_widths, SHIFT),
+            "few digits": (self.few, (1,), 0),
+            "few shifted digits": (self.few, (1,), SHIFT),
             "few of CIFAR-10": (few_photographs, (1,), 0),
         }
         measured: dict[str, Series] = {}
         for name, (plan, widths, shift) in sweeps.items():
-            pairs = pairs_by_width(name, plan, widths, seed=cfg.seed, shift=shift)
+            pairs = pairs_by_width(name, plan, widths, seed=self.seed, shift=shift)
             measured |= readings(pairs, name)
         for name in TASKS:
             few = name.replace("CIFAR-10", "of CIFAR-10")
@@ -268,33 +256,30 @@ class MnistGap(Study):
     Summed squared loss; rate and decay of each model and width are chosen on validation images.
     """
 
-    class Config(Settings):
-        """Pairs by width, one pair on few images for the exact solve, and logistic regression."""
-
-        plan: Plan = DESK
-        few: Plan = DESK_FEW  # at width 1
-        widths: tuple[float, ...] = (0.25, 1, 4)
-        all_digits: Task = ALL_DIGITS  # for logistic regression
-        iterations: int = 100  # of L-BFGS
+    # Pairs by width, one pair on few images for the exact solve, and logistic regression.
+    plan: Plan = DESK
+    few: Plan = DESK_FEW  # at width 1
+    widths: tuple[float, ...] = (0.25, 1, 4)
+    all_digits: Task = ALL_DIGITS  # for logistic regression
+    iterations: int = 100  # of L-BFGS
 
     drawn = accuracies("digits", {"logistic regression on the same digits": "null"})
     axes, log_axes = WIDTH_AXES, "x"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             plan=SMOKE, few=replace(SMOKE, solve=True), widths=(0.25, 1),
             all_digits=replace(SMOKE.task, n=100), iterations=5,
         ),
-        "night": Config(plan=NIGHT, widths=(0.25, 1)),
+        "night": dict(plan=NIGHT, widths=(0.25, 1)),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Pairs first, then the solve and logistic regression."""
-        pairs = pairs_by_width("digits", cfg.plan, cfg.widths, seed=cfg.seed)
-        (few,) = pairs_by_width("few digits", cfg.few, (1,), seed=cfg.seed)
+        pairs = pairs_by_width("digits", self.plan, self.widths, seed=self.seed)
+        (few,) = pairs_by_width("few digits", self.few, (1,), seed=self.seed)
         accuracies = readings(pairs, "digits")
-        train, test = logistic(cfg.all_digits, seed=cfg.seed, iterations=cfg.iterations)
-        same = logistic(cfg.plan.task, seed=cfg.seed, iterations=cfg.iterations)[1]
+        train, test = logistic(self.all_digits, seed=self.seed, iterations=self.iterations)
+        same = logistic(self.plan.task, seed=self.seed, iterations=self.iterations)[1]
         assert few.ridge is not None
         return {
             **accuracies,
@@ -345,26 +330,21 @@ class Tables(Study):
     the interpolation threshold (E-87); a ridge chosen on validation images shows what that costs.
     """
 
-    class Config(Settings):
-        """Pairs of both tasks, by width."""
+    # Pairs of both tasks, by width.
+    plan: Plan = DESK_BINARY
+    widths: tuple[float, ...] = BINARY_WIDTHS
 
-        plan: Plan = DESK_BINARY
-        widths: tuple[float, ...] = BINARY_WIDTHS
-
-    drawn = accuracies(ZERO_SHIFTED, {f"majority class on {ZERO_SHIFTED}": "null"})
-    axes, log_axes = WIDTH_AXES, "x"
     scales = {
-        "smoke": Config(plan=SMOKE_BINARY, widths=(0.17, 0.35)),
+        "smoke": dict(plan=SMOKE_BINARY, widths=(0.17, 0.35)),
         # x0.57 has as many weights as images; SGD 0.3, 0.5 and 1.2 CPU hours for a task, each solve 1: 10 a seed
-        "night": Config(plan=NIGHT_BINARY, widths=(0.57, 1, 2)),
+        "night": dict(plan=NIGHT_BINARY, widths=(0.57, 1, 2)),
     }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train and solve."""
         measured: dict[str, float | Series] = {}
         for task, shift in ((DIGITS, 0), (ZERO_SHIFTED, SHIFT)):
-            pairs = pairs_by_width(task, cfg.plan, cfg.widths, seed=cfg.seed, shift=shift)
+            pairs = pairs_by_width(task, self.plan, self.widths, seed=self.seed, shift=shift)
             accuracies = readings(pairs, task)
             for name in (f"linearised on {task}", f"network on {task}"):
                 published = {width: entry / 100 for width, entry in TABLES[name].items()}
@@ -383,32 +363,23 @@ OTHER = 1000  # added to the seed of the second network
 DISTANCE, MEANS, NETWORKS = "distance of outputs", "distance of mean outputs", "distance of two networks"
 
 
-class OutputRecorder:
-    """Outputs on given images at given steps."""
-
-    def __init__(self, images: Float[Tensor, "n c h w"], steps: tuple[int, ...]) -> None:
-        self.images, self.steps = images, frozenset(steps)
-        self.seen: list[Tensor] = []
-
-    def __call__(self, step: int, model: nn.Module) -> None:
-        """Record if the step is wanted."""
-        if step in self.steps:
-            self.seen.append(model(self.images.to(device_of(model)))[:, 0].cpu().double())
-
-
-def _paths(width: float, *, cfg: "Trajectories.Config", at: tuple[int, ...]) -> Tensor:
+def _paths(width: float, *, cfg: "Trajectories", at: tuple[int, ...]) -> Tensor:
     """Outputs of the network, of its linearisation and of another network: 3 x steps x images."""
     part, _, test = parts_of(cfg.task, seed=cfg.seed)
     spec = ModelSpec(name="lenet", classes=1, shape=test.shape, options={"width": width})
     recipe = Recipe(
         lr=cfg.rate, momentum=MOMENTUM, loss=LOSS, batch_size=None, steps=cfg.steps, seed=cfg.seed
     )  # fmt: skip
-    paths = []
+    paths: list[list[Tensor]] = []
+
+    def look(step: int, model: nn.Module) -> None:
+        if step in at:
+            paths[-1].append(model(test.x.to(device_of(model)))[:, 0].cpu().double())
+
     for model in (spec(cfg.seed), linearize(spec(cfg.seed)), spec(cfg.seed + OTHER)):
-        recorder = OutputRecorder(test.x, at)
-        train(model, part.x, part.targets, recipe, observers=[recorder], show=False, fused=True)
-        paths.append(torch.stack(recorder.seen))
-    return torch.stack(paths)
+        paths.append([])
+        train(model, part.x, part.targets, recipe, observers=[look], show=False, fused=True)
+    return torch.stack([torch.stack(path) for path in paths])
 
 
 @study("lin.figA2.trajectories")
@@ -419,39 +390,31 @@ class Trajectories(Study):
     alike too, since they learn the same answers.
     """
 
-    class Config(Settings):
-        """Pairs by width, at one rate, with outputs on unseen images along the way."""
+    # Pairs by width, at one rate, with outputs on unseen images along the way.
+    task: Task = ZERO_OR_NOT
+    widths: tuple[float, ...] = (0.25, 2)
+    rate: float = 0.01
+    steps: int = 100
+    recorded: int = 20
 
-        task: Task = ZERO_OR_NOT
-        widths: tuple[float, ...] = (0.25, 2)
-        rate: float = 0.01
-        steps: int = 100
-        recorded: int = 20
-
-    drawn = "distance by step"
-    axes = ("step", "mean |f - f_lin|")
-    at = "steps"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             task=Task(data="photos", n=16, n_valid=8, n_test=8, binary=True), widths=(0.25, 1), steps=4, recorded=4
         ),
     }  # fmt: skip
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train both models and another network; distances are means over images and recorded steps."""
-        at = geometric_steps(cfg.steps, count=cfg.recorded)
+        at = geometric_steps(self.steps, count=self.recorded)
         paths = torch.stack(
-            map_tasks(partial(_paths, cfg=cfg, at=at), list(cfg.widths), label="Trajectories")
+            map_tasks(partial(_paths, cfg=self, at=at), list(self.widths), label="Trajectories")
         )
         network, linear, other = paths.unbind(1)  # each widths x steps x images
-        points = [factor(width) for width in cfg.widths]
+        points = [factor(width) for width in self.widths]
         apart = (network - linear).abs().mean(2)
         return {
             DISTANCE: by(points, apart.mean(1)),
             MEANS: by(points, (network.mean(2) - linear.mean(2)).abs().mean(1)),
             NETWORKS: by(points, (network - other).abs().mean((1, 2))),
             "movement of the network": by(points, (network - network[:, :1]).abs().mean((1, 2))),
-            **{f"distance by step at x{point}": row for point, row in zip(points, apart, strict=True)},
-            "steps": torch.tensor(at),
         }

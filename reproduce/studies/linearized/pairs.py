@@ -117,13 +117,10 @@ class Solved:
         Without ridge.
     ridge : Scores
         With the ridge of smallest squared error on the validation images.
-    best : float
-        That ridge.
     """
 
     least_norm: Scores
     ridge: Scores
-    best: float
 
 
 def solved(model: nn.Module, train: Part, valid: Part, test: Part) -> Solved:
@@ -140,7 +137,7 @@ def solved(model: nn.Module, train: Part, valid: Part, test: Part) -> Solved:
         return train_score, test_score
 
     least_norm = scores(0.0)
-    return Solved(least_norm=least_norm, ridge=scores(best) if best else least_norm, best=best)
+    return Solved(least_norm=least_norm, ridge=scores(best) if best else least_norm)
 
 
 LOSS = "mse_sum"  # summed over outputs, mean over the batch, as in the gradient formula (E-85)

@@ -15,12 +15,13 @@ from firstlight.measures.linearized.exact_solution import solve_linearized
 from firstlight.measures.linearized.tangent_kernel import ntk_gram
 from firstlight.measures.linearized.tangent_kernel_summary import effective_rank
 from firstlight.models import LinearizedModel, build, linearize, parameter_count
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
 from reproduce.studies.linearized.common import (
     DESK_BINARY,
     SHIFT,
     SMOKE_BINARY,
+    CaseSpectrum,
     factor,
     gaussian_condition,
     pairs_by_width,
@@ -40,66 +41,54 @@ class AlexnetRank(Study):
     brought to the smallest side that AlexNet takes. Ranks are shares of the number of rows.
     """
 
-    class Config(Settings):
-        """Untrained networks on photographs."""
-
-        task: Task = PHOTOGRAPHS
-        widths: tuple[float, ...] = (0.125, 0.25, 0.5)  # four-fold, as published
+    # Untrained networks on photographs.
+    task: Task = PHOTOGRAPHS
+    widths: tuple[float, ...] = (0.125, 0.25, 0.5)  # four-fold, as published
 
     scales = {
-        "smoke": Config(task=Task(data="photos", n=8, n_valid=8, n_test=8, side=64), widths=(0.03125, 0.0625))
+        "smoke": dict(task=Task(data="photos", n=8, n_valid=8, n_test=8, side=64), widths=(0.03125, 0.0625))
     }
-    unit = "effective rank / rows"
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Kernels of untrained networks."""
-        return rank_readings(spectra(cfg.task, cfg.widths, model="alexnet", seed=cfg.seed), "photographs")
+        return rank_readings(spectra(self.task, self.widths, model="alexnet", seed=self.seed), "photographs")
 
 
-DESK_TASK = Task(n=300, n_valid=10, n_test=10)
-SMOKE_TASK = Task(data="photos", n=8, n_valid=8, n_test=8)
 SIZE = 50  # of the matrices with known rank
 
 
+class UntrainedLenets(Study):
+    """Settings of studies of untrained networks on digits, shifted or not."""
+
+    task: Task = Task(n=300, n_valid=10, n_test=10)
+    widths: tuple[float, ...] = (1, 2, 4)
+
+    scales = {
+        "smoke": dict(task=Task(data="photos", n=8, n_valid=8, n_test=8), widths=(0.5, 1)),
+        # x60 takes more than twice as long as all
+        "night": dict(task=Task(n=600, n_valid=10, n_test=10), widths=(1, 2, 5, 10, 25)),
+    }
+
+    def spectra(self, *, shift: int = 0) -> dict[float, CaseSpectrum]:
+        """Kernels by width factor, shared by the studies."""
+        return spectra(replace(self.task, shift=shift), self.widths, model="lenet", seed=self.seed)
+
+
 @study("lin.effective_rank.def", "lin.fig6.lenet_rank", "lin.fig6.shifted_rank")
-class EffectiveRanks(Study):
+class EffectiveRanks(UntrainedLenets):
     """Does the tangent kernel of LeNet gain rank with width?
 
     Effective rank from the kernel and from the Jacobian side by side: they differ several-fold. All ranks
     are shares of the number of rows.
     """
 
-    class Config(Settings):
-        """Untrained networks on digits, shifted or not."""
-
-        task: Task = DESK_TASK
-        widths: tuple[float, ...] = (1, 2, 4)
-
-    drawn = {
-        "kernel rank of digits": "trained",
-        "kernel rank of shifted digits": "random labels",
-        "Jacobian rank of digits": "theory",
-        "Jacobian rank of shifted digits": "other",
-        "rank of independent numbers like digits": "null",
-    }
-    axes, log_axes = ("width factor", "effective rank / rows"), "x"
-    scales = {
-        "smoke": Config(task=SMOKE_TASK, widths=(0.5, 1)),
-        "night": Config(
-            task=Task(n=600, n_valid=10, n_test=10), widths=(1, 2, 5, 10, 25)
-        ),  # x60 takes more than twice as long as all
-    }
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Kernels of untrained networks."""
-        shifted = replace(cfg.task, shift=SHIFT)
         equal = torch.ones(SIZE, dtype=torch.float64)
         one = torch.nn.functional.pad(equal[:1], (0, SIZE - 1))
         return {
-            **rank_readings(spectra(cfg.task, cfg.widths, model="lenet", seed=cfg.seed), "digits"),
-            **rank_readings(spectra(shifted, cfg.widths, model="lenet", seed=cfg.seed), "shifted digits"),
+            **rank_readings(self.spectra(), "digits"),
+            **rank_readings(self.spectra(shift=SHIFT), "shifted digits"),
             "effective rank of 50 equal values": effective_rank(equal),
             "effective rank of one value": effective_rank(one),
         }
@@ -110,35 +99,21 @@ SHARES = 50
 
 
 @study("lin.fig7.conditioning")
-class Conditioning(Study):
+class Conditioning(UntrainedLenets):
     """Does width raise the smallest singular values of the Jacobian and improve its condition?
 
     The kernels are those of the effective ranks. The figure shows the whole distribution.
     """
 
-    class Config(Settings):
-        """Untrained networks on digits."""
-
-        task: Task = DESK_TASK
-        widths: tuple[float, ...] = (1, 2, 4)
-
     drawn = "distribution"
     axes = ("share of the singular values below", "singular value")
     at = "shares"
     log_axes = "y"
-    scales = {
-        "smoke": Config(task=SMOKE_TASK, widths=(0.5, 1)),
-        "night": Config(
-            task=Task(n=600, n_valid=10, n_test=10), widths=(1, 2, 5, 10, 25)
-        ),  # x60 takes more than twice as long as all
-    }
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Kernels of untrained networks."""
-        digits = spectra(cfg.task, cfg.widths, model="lenet", seed=cfg.seed)
-        shifted = spectra(replace(cfg.task, shift=SHIFT), cfg.widths, model="lenet", seed=cfg.seed)
-        points = [factor(width) for width in cfg.widths]
+        digits, shifted = self.spectra(), self.spectra(shift=SHIFT)
+        points = [factor(width) for width in self.widths]
         shares = torch.linspace(0, 1, SHARES, dtype=torch.float64)
         return {
             "condition number": by(points, [one.condition for one in digits.values()]),
@@ -156,7 +131,6 @@ class Conditioning(Study):
 
 
 PUBLISHED = {"LeNet x1": 60e3, "LeNet x60": 216e6, "AlexNet x1": 60e6, "AlexNet x4": 960e6}
-ROWS = 500_000  # ten outputs times the images of CIFAR-10; MNIST has more
 RATIO = "weights over the published number"
 FULL = "rank over its bound"
 
@@ -196,44 +170,37 @@ def rank_over_bound(model: nn.Module, n: int, *, seed: int) -> float:
 class Counts(Study):
     """How many weights have LeNet and AlexNet at each width, and can so many fit any labels?"""
 
-    class Config(Settings):
-        """Counts need no memory; the ranks are those of one narrow network."""
+    # Counts need no memory; the ranks are those of one narrow network.
+    lenet_widths: tuple[int, ...] = (1, 2, 5, 10, 25, 60)
+    alexnet_widths: tuple[int, ...] = (1, 4)
+    narrow: float = 0.125
+    few: int = 20  # images with fewer rows than weights
+    many: int = 115  # with more
 
-        lenet_widths: tuple[int, ...] = (1, 2, 5, 10, 25, 60)
-        alexnet_widths: tuple[int, ...] = (1, 4)
-        narrow: float = 0.125
-        few: int = 20  # images with fewer rows than weights
-        many: int = 115  # with more
-
-    drawn = {"weights of LeNet": "trained", "equations of CIFAR-10": "null"}
-    axes, log_axes = ("width factor", "number"), "xy"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Count without allocating; ranks of small Jacobians in float64."""
         weights = {
             width: parameter_count(build("lenet", shape=(1, 28, 28), width=width, device="meta"))
-            for width in cfg.lenet_widths
+            for width in self.lenet_widths
         }
         counts = {f"LeNet x{width}": count for width, count in weights.items()} | {
             f"AlexNet x{width}": parameter_count(
                 build("alexnet", classes=1000, shape=(3, 224, 224), width=width, device="meta")
             )
-            for width in cfg.alexnet_widths
+            for width in self.alexnet_widths
         }
 
         def narrow() -> nn.Module:
-            return build("lenet", shape=(1, 28, 28), width=cfg.narrow, seed=cfg.seed).double()
+            return build("lenet", shape=(1, 28, 28), width=self.narrow, seed=self.seed).double()
 
         ranks = {
-            "smooth units and few images": rank_over_bound(smooth(narrow()), cfg.few, seed=cfg.seed),
-            "smooth units and many images": rank_over_bound(smooth(narrow()), cfg.many, seed=cfg.seed),
+            "smooth units and few images": rank_over_bound(smooth(narrow()), self.few, seed=self.seed),
+            "smooth units and many images": rank_over_bound(smooth(narrow()), self.many, seed=self.seed),
         }
         return {
             "weights of LeNet": by(weights, list(weights.values())),
             RATIO: by(PUBLISHED, [counts[name] / number for name, number in PUBLISHED.items()]),
             FULL: by(ranks, list(ranks.values())),
-            "equations of CIFAR-10": torch.full((len(weights),), float(ROWS)),
         }
 
 
@@ -255,36 +222,31 @@ class DoubleDescent(Study):
     were hard, it would not help.
     """
 
-    class Config(Settings):
-        """One narrow LeNet, solved for growing numbers of images."""
+    # One narrow LeNet, solved for growing numbers of images.
+    task: Task = ZERO_OR_NOT
+    counts: tuple[int, ...] = (300, 600, 800, 1000, 1250, 1500, 3000)  # training images; p = 1014
+    width: float = 0.125
 
-        task: Task = ZERO_OR_NOT
-        counts: tuple[int, ...] = (300, 600, 800, 1000, 1250, 1500, 3000)  # training images; p = 1014
-        width: float = 0.125
-
-    drawn = {"solved": "trained", "solved with ridge": "theory"}
-    axes, log_axes = ("width factor", "test accuracy"), "x"
     scales = {
-        "smoke": Config(
+        "smoke": dict(
             task=Task(data="photos", n_valid=16, n_test=16, binary=True), counts=(16, 32), width=0.0625
         )
     }
     n_seeds = 10  # where the worst lies differs from seed to seed
 
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Solve for every number of images; the threshold is the one nearest to the number of weights."""
-        case = partial(_case, task=cfg.task, width=cfg.width, seed=cfg.seed)
-        plain, ridge = zip(*map_tasks(case, list(cfg.counts), label="Exact solutions"), strict=True)
-        test = parts_of(replace(cfg.task, n=cfg.counts[0]), seed=cfg.seed)[2]
-        model = build("lenet", classes=1, shape=test.shape, width=cfg.width, device="meta")
-        ratios = [parameter_count(model) / n for n in cfg.counts]
+        case = partial(_case, task=self.task, width=self.width, seed=self.seed)
+        plain, ridge = zip(*map_tasks(case, list(self.counts), label="Exact solutions"), strict=True)
+        test = parts_of(replace(self.task, n=self.counts[0]), seed=self.seed)[2]
+        model = build("lenet", classes=1, shape=test.shape, width=self.width, device="meta")
+        ratios = [parameter_count(model) / n for n in self.counts]
         threshold = min(range(len(ratios)), key=lambda i: abs(math.log(ratios[i])))
         ends = (0, len(ratios) - 1)
         return {
-            "solved": by(cfg.counts, plain),
-            "solved with ridge": by(cfg.counts, ridge),
-            "weights per image": by(cfg.counts, ratios),
+            "solved": by(self.counts, plain),
+            "solved with ridge": by(self.counts, ridge),
+            "weights per image": by(self.counts, ratios),
             "weights per image where it is worst": ratios[min(range(len(ratios)), key=lambda i: plain[i])],
             "accuracy at the threshold": plain[threshold],
             "dip at the threshold": min(plain[i] for i in ends) - plain[threshold],
@@ -396,29 +358,23 @@ class Expansion(Study):
     Every number is compared with dense Jacobians, one output of one image at a time.
     """
 
-    class Config(Settings):
-        """Narrow LeNets on random images, small enough for dense Jacobians."""
+    # Narrow LeNets on random images, small enough for dense Jacobians.
+    width: float = 0.25
+    kernel_width: float = 0.5
+    n: int = 60  # images of the kernel
+    n_solved: int = 100  # images of the exact solution: a thousand equations
 
-        width: float = 0.25
-        kernel_width: float = 0.5
-        n: int = 60  # images of the kernel
-        n_solved: int = 100  # images of the exact solution: a thousand equations
-
-    drawn = {"error over the squared step": "trained", "error over the squared step with ReLU": "null"}
-    axes, log_axes = ("step, relative to the length of the weights", "error / step²"), "x"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Check one after the other."""
         with single_thread():
-            initial, derivative = _initial(cfg.width, cfg.seed)
-            asymmetry, lowest, definition = _kernel(cfg.kernel_width, cfg.n, cfg.seed)
-            residual, outside = _least_norm(cfg.width, cfg.n_solved, cfg.seed)
-            remainder = _remainders(smooth(_lenet(cfg.width, cfg.seed)), cfg.seed)
+            initial, derivative = _initial(self.width, self.seed)
+            asymmetry, lowest, definition = _kernel(self.kernel_width, self.n, self.seed)
+            residual, outside = _least_norm(self.width, self.n_solved, self.seed)
+            remainder = _remainders(smooth(_lenet(self.width, self.seed)), self.seed)
             return {
                 "distance from the network": initial,
                 "distance of the derivative from J u": derivative,
-                "relative distance of the gradient": _gradient(cfg.width, cfg.seed),
+                "relative distance of the gradient": _gradient(self.width, self.seed),
                 "asymmetry of the kernel": asymmetry,
                 "lowest over largest eigenvalue": lowest,
                 "distance of the kernel from the product of Jacobians": definition,
@@ -426,7 +382,7 @@ class Expansion(Study):
                 "part outside the row space": outside,
                 "error over the squared step": by(STEPS, remainder),
                 "error over the squared step with ReLU": by(
-                    STEPS, _remainders(_lenet(cfg.width, cfg.seed), cfg.seed)
+                    STEPS, _remainders(_lenet(self.width, self.seed), self.seed)
                 ),
             }
 
@@ -448,20 +404,16 @@ def largest_change(before: list[Pair], after: list[Pair]) -> float:
 class Precision(Study):
     """Does double precision change what is found about linearised networks?"""
 
-    class Config(Settings):
-        """Pairs by width, from the same numbers in either precision."""
+    # Pairs by width, from the same numbers in either precision.
+    plan: Plan = FEW
+    widths: tuple[float, ...] = (0.25, 0.5)
 
-        plan: Plan = FEW
-        widths: tuple[float, ...] = (0.25, 0.5)
+    scales = {"smoke": dict(plan=replace(SMOKE_BINARY, solve=False), widths=(0.25,))}
 
-    scales = {"smoke": Config(plan=replace(SMOKE_BINARY, solve=False), widths=(0.25,))}
-    unit = "test accuracy"
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Pairs of equal initial weights and order, twice; and of others."""
-        double = replace(cfg.plan, double=True)
-        single = pairs_by_width("single precision", cfg.plan, cfg.widths, seed=cfg.seed)
-        others = pairs_by_width("another seed", cfg.plan, cfg.widths, seed=cfg.seed + OTHER)
-        exact = pairs_by_width("double precision", double, cfg.widths, seed=cfg.seed)
+        double = replace(self.plan, double=True)
+        single = pairs_by_width("single precision", self.plan, self.widths, seed=self.seed)
+        others = pairs_by_width("another seed", self.plan, self.widths, seed=self.seed + OTHER)
+        exact = pairs_by_width("double precision", double, self.widths, seed=self.seed)
         return {DOUBLE: largest_change(single, exact), OTHER_SEED: largest_change(single, others)}

@@ -1,6 +1,6 @@
 """A linearised network on images that stay the same: its derivatives are computed once, not in every step."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +8,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from firstlight._internal.errors import InvalidInput
 from firstlight._internal.shapes import Images
 
 _BLOCK = 250  # images at a time while derivatives are computed
@@ -108,11 +107,9 @@ def tangent_features(
     layers = _layers(model)
     trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
     owned = {f"{name}.{own}" for name, layer in layers.items() for own, _ in layer.named_parameters()}
-    if strange := sorted(trainable.keys() ^ owned):
-        raise InvalidInput(
-            "every weight must belong to a Linear or an ungrouped Conv2d layer, all of which train; got "
-            f"{', '.join(strange[:3])}. Use firstlight.models.linearize."
-        )
+    assert trainable.keys() == owned, (
+        "every weight belongs to a Linear or an ungrouped Conv2d layer, and trains"
+    )
     filters = [name for name, layer in layers.items() if isinstance(layer, nn.Conv2d)]
     in_rows = tuple(f"{name}.{what}" for name in filters for what in ("weight", "bias"))
     parts = [_derivatives(model, layers, block, kept_as) for block in torch.split(images, _BLOCK)]
@@ -168,8 +165,7 @@ def _derivatives(
 
     def look(name: str):  # type: ignore[no-untyped-def]
         def hook(module: nn.Module, given: tuple[Tensor, ...], answer: Tensor) -> None:
-            if name in seen:
-                raise InvalidInput(f"layer {name!r} must be called once; use firstlight.models.linearize.")
+            assert name not in seen, f"{name} is called twice"
             seen[name] = (given[0].detach(), answer)
 
         return hook
@@ -181,13 +177,11 @@ def _derivatives(
     finally:
         for hook in hooks:
             hook.remove()
-    if idle := sorted(layers.keys() - seen.keys()):
-        raise InvalidInput(f"layer {idle[0]!r} must be called once; use firstlight.models.linearize.")
-    names = list(layers)
-    answers = [seen[name][1] for name in names]
-    back = zip(*_returned(outputs, answers), strict=True)
+    answers = [seen[name][1] for name in layers]
+    # derivatives of each output of an image by the answers of all layers for that image
+    back = [torch.autograd.grad(column.sum(), answers, retain_graph=True) for column in outputs.T]
     kept, rows = {"start": outputs.detach()}, []
-    for name, returned in zip(names, back, strict=True):
+    for name, returned in zip(layers, zip(*back, strict=True), strict=True):
         layer, inputs, each = layers[name], seen[name][0], torch.stack(returned, dim=1)
         if isinstance(layer, nn.Conv2d):
             rows.append(_filter_rows(layer, inputs, each))
@@ -196,28 +190,13 @@ def _derivatives(
     return {**kept, "rows": torch.cat(rows, dim=2).to(kept_as or outputs.dtype)} if rows else kept
 
 
-def _returned(outputs: Tensor, answers: list[Tensor]) -> Iterator[tuple[Tensor, ...]]:
-    """Derivatives of each output of an image by the answers of all layers for that image."""
-    for index in range(outputs.shape[1]):
-        yield torch.autograd.grad(
-            outputs[:, index].sum(), answers, retain_graph=True, allow_unused=True, materialize_grads=True
-        )
-
-
 def _filter_rows(
     layer: nn.Conv2d, inputs: Tensor, returned: Float[Tensor, "n k o h w"]
 ) -> Float[Tensor, "n k p"]:
     """Rows of J for one convolution: weights first, then biases."""
     n, k, o = returned.shape[:3]
-    patches = _patches(layer, inputs)
+    assert not isinstance(layer.padding, str), "padding is given in pixels"
+    patches = F.unfold(inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
     flat = returned.reshape(n, k * o, -1)
     rows = (flat @ patches.mT).reshape(n, k, -1)
     return rows if layer.bias is None else torch.cat([rows, returned.sum((3, 4))], dim=2)
-
-
-def _patches(layer: nn.Conv2d, inputs: Tensor) -> Float[Tensor, "n d l"]:
-    if isinstance(layer.padding, str):
-        raise InvalidInput(f"`padding` must be given in pixels; got {layer.padding!r}. Use padding=2, say.")
-    return F.unfold(
-        inputs, layer.kernel_size, dilation=layer.dilation, padding=layer.padding, stride=layer.stride
-    )

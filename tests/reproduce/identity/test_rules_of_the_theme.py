@@ -71,7 +71,7 @@ def test_skips_that_are_the_identity_before_training_are_not_beyond_their_null()
 
 
 def test_the_bound_of_theorem_2_is_nearly_attained_by_one_pixel_and_loose_for_larger_filters():
-    measured = OneConvolution.run(OneConvolution.config("smoke"))
+    measured = OneConvolution.at_scale("smoke").run()
     largest = dict(
         zip(
             measured["largest error over bound"].points,

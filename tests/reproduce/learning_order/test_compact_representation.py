@@ -109,7 +109,7 @@ def test_spread_and_distance_are_those_of_the_definition():
     weights = torch.randn(3, 2, 4, 5, generator=generator, dtype=torch.float64)
     basis, _ = torch.linalg.qr(torch.randn(5, 5, generator=generator, dtype=torch.float64))
     goal = torch.randn(4, 5, generator=generator, dtype=torch.float64)
-    found = component_convergence(weights, basis, steps=(0, 7), optimum=goal, class_mean_removed=False)
+    found = component_convergence(weights, basis, optimum=goal, class_mean_removed=False)
     column = torch.stack([w @ basis[:, 2] for w in weights[:, 1]])
     assert float(found.spread[1, 2]) == pytest.approx(float(column.std(0).mean()))
     assert float(found.distance[1, 2]) == pytest.approx(float((column - goal @ basis[:, 2]).abs().mean()))
@@ -120,7 +120,7 @@ def test_what_the_softmax_never_trains_can_be_removed():
     weights = torch.randn(3, 1, 4, 5, generator=generator, dtype=torch.float64)
     shifted = weights + torch.randn(3, 1, 1, 5, generator=generator, dtype=torch.float64)
     spreads = [
-        component_convergence(w, torch.eye(5).double(), steps=(0,), class_mean_removed=True).spread
+        component_convergence(w, torch.eye(5).double(), class_mean_removed=True).spread
         for w in (weights, shifted)
     ]
     torch.testing.assert_close(*spreads)
@@ -128,10 +128,10 @@ def test_what_the_softmax_never_trains_can_be_removed():
 
 def test_the_recorder_keeps_matrices_and_goes_on_from_its_state():
     model = nn.Linear(3, 2, bias=False)
-    recorder = CompactRecorder((3,), steps=(0, 2))
+    recorder = CompactRecorder((3,), (0, 2))
     for step in range(2):
         recorder(step, model)
-    other = CompactRecorder((3,), steps=(0, 2))
+    other = CompactRecorder((3,), (0, 2))
     other.load_state_dict(recorder.state_dict())
     other(2, model)
     state = other.state_dict()

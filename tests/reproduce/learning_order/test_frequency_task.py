@@ -7,11 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight._internal.errors import InvalidInput
-from reference import learning_order as reference
+from firstlight.questions.order.measure import learning_order as reference
 from reproduce.studies.learning_order.common import (
     critical_frequency,
-    frequency_curve,
     frequency_data,
     frequency_points,
     partial_sums,
@@ -27,7 +25,6 @@ def naive_curve(z):
 def test_partial_sums_equal_the_definition(z):
     points = torch.tensor([z], dtype=torch.float64)
     assert partial_sums(points)[0].tolist() == pytest.approx(naive_curve(z), abs=1e-12)
-    assert float(frequency_curve(points)) == pytest.approx(naive_curve(z)[-1], abs=1e-12)
 
 
 def test_the_first_partial_sum_is_identically_zero():
@@ -53,13 +50,7 @@ def test_frequency_images_hold_the_points():
     assert data.classes[1] == "below"
 
 
-def test_no_points_are_refused():
-    with pytest.raises(InvalidInput, match="n=0"):
-        frequency_points(0, seed=0)
-
-
-@pytest.mark.parametrize("reading", ["first", "stable"])
-def test_critical_frequency_equals_its_definition(reading):
+def test_critical_frequency_equals_its_definition():
     points, _ = frequency_points(200, seed=0)
-    expected = [reference.critical_frequency(float(z), float(v), reading) for z, v in points.double()]
-    assert critical_frequency(points, reading=reading).tolist() == expected
+    expected = [reference.critical_frequency(float(z), float(v), "first") for z, v in points.double()]
+    assert critical_frequency(points).tolist() == expected

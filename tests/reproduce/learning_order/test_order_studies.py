@@ -105,7 +105,7 @@ def test_linear_accuracy_equals_descent_step_by_step():
 
 
 def test_descent_in_scaled_coordinates_equals_descent_on_whitened_images():
-    cfg = spread.ComponentSpread.Config(
+    cfg = spread.ComponentSpread(
         data="photos:coffee/flower", n=300, width=8, nets=2, steps=4, whitened_rate=0.5
     )
     train = common.normalised(cfg.data, cfg.n, seed=0, halve=True).map(lambda x: F.avg_pool2d(x, 2).double())

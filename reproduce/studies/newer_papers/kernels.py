@@ -8,17 +8,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data import ImageData, load
 from firstlight.kernels import ridge_solver
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
-from reproduce.catalogue import Settings, Study, study
+from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
-from reproduce.studies.since.ridge_risk import hermite_modes, hermite_values, ridge_risk
-from reproduce.studies.since.stationarity import stationarity
+from reproduce.studies.newer_papers.ridge_risk import hermite_modes, hermite_values, ridge_risk
+from reproduce.studies.newer_papers.stationarity import stationarity
 
 N_MODES = 400
 DEGREES = 5  # constant to fourth degree: higher ones are below the ridge of what is not resolved
@@ -38,22 +37,12 @@ class LearningCurve(Result):
         The same of real fits on random subsets.
     constant : float
         Error of always answering the mean: the null.
-    shuffled : Tensor of shape (s,)
-        The prediction for permuted labels.
-    unexplained : float
-        Share of the variance of the targets that no mode explains, which counts as noise.
-    bandwidth, ridge : float
-        Of the Gaussian kernel.
     """
 
     sizes: Int[Tensor, " s"]
     predicted: Float[Tensor, " s"]
     measured: Float[Tensor, "s repeats"]
     constant: float
-    shuffled: Float[Tensor, " s"]
-    unexplained: float
-    bandwidth: float
-    ridge: float
 
     @property
     def error(self) -> Float[Tensor, " s"]:
@@ -66,7 +55,6 @@ def learning_curve(
     data: ImageData,
     *,
     sizes: Sequence[int],
-    bandwidth: float | None = None,
     ridge: float = 1e-3,
     modes: int = N_MODES,
     repeats: int = 3,
@@ -74,11 +62,13 @@ def learning_curve(
 ) -> LearningCurve:
     r"""How many images will it take? Predicted from the spectrum of the images, beside what fits give.
 
-    The kernel is :math:`\exp(-\|x - x'\|^2 / 2 s^2)` on centred images. If these were Gaussian with variances
+    The kernel is :math:`\exp(-\|x - x'\|^2 / 2 s^2)` on centred images, with s² their total variance. If these
+    were Gaussian with variances
     :math:`\gamma`, its eigenvalues would be :math:`e^{-\operatorname{tr}\Sigma / s^2} \prod_i (\gamma_i / s^2)^{a_i}`
     and its eigenfunctions Hermite polynomials of the principal components: the expansion of
     :math:`e^{\langle x, x'\rangle / s^2}` term by term, with :math:`\|x\|^2` at its mean. The coefficients of the
-    labels in these polynomials and :func:`reproduce.studies.since.ridge_risk.ridge_risk` then give the whole curve.
+    labels in these polynomials and :func:`~reproduce.studies.newer_papers.ridge_risk.ridge_risk` then
+    give the whole curve.
 
     *What a practitioner does with the number:* where the predicted curve is still falling at the present number of
     images, more of them help a kernel; where it is flat, other features are needed.
@@ -89,8 +79,6 @@ def learning_curve(
         Images with labels; half of them estimate the coefficients and are fitted to, the rest measure.
     sizes : sequence of int
         Numbers of training images, at most half of `data`.
-    bandwidth : float, optional
-        s; by default the root of the total variance, so that :math:`\operatorname{tr}\Sigma / s^2 = 1`.
     ridge : float, default 1e-3
         :math:`\delta` in :math:`(K + \delta I)\alpha = y`.
     modes : int, default N_MODES
@@ -111,11 +99,6 @@ def learning_curve(
     """
     half = len(data) // 2
     counts = torch.tensor(sorted(sizes))
-    if len(counts) == 0 or int(counts[0]) < 2 or int(counts[-1]) > half or repeats < 1 or modes < 1:
-        raise InvalidInput(
-            f"`sizes` must lie in 2 .. {half}, half of the images, `repeats` and `modes` be positive; "
-            f"got {list(sizes)}, {repeats} and {modes}."
-        )
     order = torch.randperm(len(data), generator=generator_from("learning curve", seed))
     x, y = data.x.double().flatten(1)[order], F.one_hot(data.y, data.n_classes).double()[order]
     x = x - x.mean(0)
@@ -123,31 +106,22 @@ def learning_curve(
     variances, axes = torch.linalg.eigh(x.T @ x / len(x))
     variances, axes = variances.flip(0).clamp(min=0), axes.flip(1)
     kept = variances > 1e-9 * variances[0]
-    width = float(variances.sum().sqrt()) if bandwidth is None else bandwidth
+    width = float(variances.sum().sqrt())
     z = (x @ axes[:, kept]) / variances[kept].sqrt()
     scaled = variances[kept] / width**2
     factor = float(torch.exp(-scaled.sum()))
     spectrum, degrees = hermite_modes(scaled, torch.full((DEGREES,), factor), count=modes)
     table = hermite_values(z, degrees)
-    shuffled = y[torch.randperm(len(y), generator=generator_from("shuffled targets", seed))]
-    unresolved = max(
-        0.0, 1.0 - float(spectrum.sum())
-    )  # the diagonal of the kernel is 1: modes left out act as a ridge
+    # the diagonal of the kernel is 1: modes left out act as a ridge
+    unresolved = max(0.0, 1.0 - float(spectrum.sum()))
     total = float(y.square().sum(1).mean())
-    energies = [_energies(table, target) for target in (y, shuffled)]
-    curves = [
-        [_predicted(spectrum, some, total, n, ridge + unresolved) for n in counts.tolist()]
-        for some in energies
-    ]
+    energies = _energies(table, y)
+    curve = [_predicted(spectrum, energies, total, n, ridge + unresolved) for n in counts.tolist()]
     return LearningCurve(
         sizes=counts,
-        predicted=torch.tensor(curves[0], dtype=torch.float64),
+        predicted=torch.tensor(curve, dtype=torch.float64),
         measured=_measured(x, y, counts, half, width, ridge, repeats, seed),
         constant=total,
-        shuffled=torch.tensor(curves[1], dtype=torch.float64),
-        unexplained=max(0.0, 1 - float(energies[0].sum()) / total),
-        bandwidth=width,
-        ridge=ridge,
     )
 
 
@@ -184,31 +158,28 @@ def _kernel(a: Tensor, b: Tensor, width: float) -> Tensor:
     return torch.exp(-torch.cdist(a, b).square() / (2 * width**2))
 
 
-@study("since.curve")
+@study("newer.curve")
 class PredictedCurve(Study):
     """Does the covariance of the images predict the error of kernel ridge regression at every size?"""
 
-    class Config(Settings):
-        """Images and sizes."""
+    # Images and sizes.
+    images: int = 2000
+    sizes: tuple[int, ...] = (32, 128, 512)
+    modes: int = 400
+    ridge: float = 1e-2
+    pooling: int = 4  # side of the squares that are averaged: 8 x 8 grey images
 
-        images: int = 2000
-        sizes: tuple[int, ...] = (32, 128, 512)
-        modes: int = 400
-        ridge: float = 1e-2
-        pooling: int = 4  # side of the squares that are averaged: 8 x 8 grey images
+    scales = {"smoke": dict(images=128, sizes=(16, 32), modes=60)}
 
-    scales = {"smoke": Config(images=128, sizes=(16, 32), modes=60)}
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Predict and measure on grey, pooled crops of photographs."""
-        data = load("photos", n=cfg.images, seed=cfg.seed)
-        grey = data.map(lambda x: torch.nn.functional.avg_pool2d(x.mean(1, keepdim=True), cfg.pooling))
-        curve = learning_curve(grey, sizes=cfg.sizes, modes=cfg.modes, ridge=cfg.ridge, seed=cfg.seed)
+        data = load("photos", n=self.images, seed=self.seed)
+        grey = data.map(lambda x: torch.nn.functional.avg_pool2d(x.mean(1, keepdim=True), self.pooling))
+        curve = learning_curve(grey, sizes=self.sizes, modes=self.modes, ridge=self.ridge, seed=self.seed)
         measured = curve.measured.mean(1)
         return {
-            "predicted error": by(cfg.sizes, curve.predicted),
-            "measured error": by(cfg.sizes, measured),
+            "predicted error": by(self.sizes, curve.predicted),
+            "measured error": by(self.sizes, measured),
             "largest relative error": float(curve.error.max()),
             "relative error of the constant": float(((curve.constant - measured).abs() / measured).max()),
         }
@@ -217,35 +188,32 @@ class PredictedCurve(Study):
 DECAY = 0.02
 
 
-@study("since.exponent", "since.fact")
+@study("newer.exponent", "newer.fact")
 class ExactRelations(Study):
     """Do the exponent of deep linear networks and the relation at convergence hold to numerical precision?"""
 
-    class Config(Settings):
-        """Sizes and lengths of the trainings."""
+    # Sizes and lengths of the trainings.
+    depth: int = 3
+    side: int = 4
+    steps: int = 800  # of gradient descent on the linear network
+    lr: float = 0.02
+    iterations: int = 500  # of L-BFGS on the network with weight decay
 
-        depth: int = 3
-        side: int = 4
-        steps: int = 800  # of gradient descent on the linear network
-        lr: float = 0.02
-        iterations: int = 500  # of L-BFGS on the network with weight decay
-
-    @classmethod
-    def run(cls, cfg: Config) -> Measured:
+    def run(self) -> Measured:
         """Train both networks for real, in float64."""
-        linear, inputs = _deep_linear(cfg)
-        rows = ansatz_exponent(patch_gradients(linear, inputs, show=False), seed=cfg.seed)
-        early, late = (_residuals(cfg, iterations) for iterations in (3, cfg.iterations))
+        linear, inputs = _deep_linear(self)
+        rows = ansatz_exponent(patch_gradients(linear, inputs, show=False), seed=self.seed)
+        early, late = (_residuals(self, iterations) for iterations in (3, self.iterations))
         return {
-            "error of the first exponent": abs(rows[0].exponent - 1 / cfg.depth),
-            "error of the second exponent": abs(rows[1].exponent - 1 / (cfg.depth - 1)),
-            "error of the exponent 1": abs(1 - 1 / cfg.depth),
+            "error of the first exponent": abs(rows[0].exponent - 1 / self.depth),
+            "error of the second exponent": abs(rows[1].exponent - 1 / (self.depth - 1)),
+            "error of the exponent 1": abs(1 - 1 / self.depth),
             "residual at convergence": late,
             "residual before": early,
         }
 
 
-def _deep_linear(cfg: ExactRelations.Config) -> tuple[nn.Module, Tensor]:
+def _deep_linear(cfg: ExactRelations) -> tuple[nn.Module, Tensor]:
     """A linear network from small balanced weights, trained on white inputs and a target of distinct scales."""
     generator = generator_from("deep linear", cfg.seed)
 
@@ -274,7 +242,7 @@ def _deep_linear(cfg: ExactRelations.Config) -> tuple[nn.Module, Tensor]:
     return model, x
 
 
-def _residuals(cfg: ExactRelations.Config, iterations: int) -> float:
+def _residuals(cfg: ExactRelations, iterations: int) -> float:
     """Largest residual of a small network after some iterations on the loss with weight decay."""
     generator = generator_from("stationary", cfg.seed)
     x = torch.randn(30, 1, 3, 3, generator=generator, dtype=torch.float64)

@@ -42,7 +42,7 @@ class Trained:
 
 def network(plan: NetworkPlan, classes: int, *, seed: int) -> nn.Module:
     """Two convolutions with pooling, a hidden and an output layer."""
-    with global_seed("since", seed):
+    with global_seed("since", seed):  # an older name of the theme: another word would draw other weights
         return nn.Sequential(
             nn.Conv2d(3, plan.channels, plan.size, padding=plan.size // 2), nn.ReLU(), nn.AvgPool2d(4),
             nn.Conv2d(plan.channels, plan.channels, 3, padding=1), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(),

@@ -1,52 +1,14 @@
 """Images that share the mean and covariance of each class and nothing else, and what a network makes of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.model_outputs import checked_output, run
-from firstlight._internal.autograd.model_state import evaluating
-from firstlight._internal.errors import InvalidInput, unknown_name
-from firstlight._internal.result import Result
 from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
-from firstlight.models.kinds import unwrapped
-
-KINDS = ("means", "covariances")
-_BLOCK = 256
-
-
-@dataclass(frozen=True, kw_only=True)
-class MomentAccuracy(Result):
-    """Accuracy of each checkpoint on images and on their copies.
-
-    Parameters
-    ----------
-    checkpoints : tuple of str
-        Names, in the order given.
-    images : Tensor of shape (checkpoints,)
-        Accuracy on the images themselves.
-    covariances : Tensor of shape (checkpoints,)
-        On Gaussian copies with the mean and the covariance of each class.
-    means : Tensor of shape (checkpoints,)
-        On Gaussian copies with the mean of each class and one covariance for all.
-    shuffled : Tensor of shape (checkpoints,)
-        On the images with permuted labels: chance for the answers that the checkpoint gives.
-    """
-
-    checkpoints: tuple[str, ...]
-    images: Float[Tensor, " checkpoints"]
-    covariances: Float[Tensor, " checkpoints"]
-    means: Float[Tensor, " checkpoints"]
-    shuffled: Float[Tensor, " checkpoints"]
-
-    @property
-    def beyond_second(self) -> Float[Tensor, " checkpoints"]:
-        """Accuracy that needs more than means and covariances."""
-        return self.images - self.covariances
+from firstlight.training import accuracy
 
 
 def gaussian_copies(data: ImageData, *, moments: str = "covariances", seed: int = 0) -> ImageData:
@@ -86,11 +48,6 @@ def gaussian_copies(data: ImageData, *, moments: str = "covariances", seed: int 
     >>> gaussian_copies(data).counts.tolist()
     [3, 3]
     """
-    if moments not in KINDS:
-        raise unknown_name("kind of moments", moments, KINDS)
-    present = torch.unique(data.y)
-    if int(data.counts[present].min()) < 2:
-        raise InvalidInput("every class of `data` must have at least two images: one has no covariance.")
     rows = data.x.double().flatten(1)
     # μ_c of all classes in one pass
     means = torch.zeros(data.n_classes, rows.shape[1], dtype=torch.float64)
@@ -99,7 +56,7 @@ def gaussian_copies(data: ImageData, *, moments: str = "covariances", seed: int 
     deviations = rows - means[data.y]
     copies = means[data.y]
     # "means" pools the classes, so that one Δ holds all deviations and classes differ by μ_c alone
-    for label in present.tolist() if moments == "covariances" else [None]:
+    for label in torch.unique(data.y).tolist() if moments == "covariances" else [None]:
         members = torch.ones_like(data.y, dtype=torch.bool) if label is None else data.y == label
         count = int(members.sum())
         generator = generator_from("gaussian copies", seed, moments, -1 if label is None else label)
@@ -113,7 +70,7 @@ def gaussian_copies(data: ImageData, *, moments: str = "covariances", seed: int 
 
 def accuracy_by_moments(
     checkpoints: Mapping[str, nn.Module], data: ImageData, *, seed: int = 0
-) -> MomentAccuracy:
+) -> dict[str, Float[Tensor, " checkpoints"]]:
     """When does a network begin to use more than means and covariances?
 
     *What a practitioner does with the number:* a network that is no better on the images than on their copies
@@ -127,47 +84,19 @@ def accuracy_by_moments(
     data : ImageData
         Images that the network was not trained on.
     seed : int, default 0
-        Seed of the copies and of the permutation.
+        Seed of the copies.
 
     Returns
     -------
-    MomentAccuracy
-        Cost: four passes over the images for each checkpoint.
+    Accuracy of each checkpoint on the "images", on copies with the "covariances" of each class, and on copies with its
+    "means" only.
 
     References
     ----------
     .. [1] arXiv 2402.04362, figure 1: accuracy on Gaussian copies rises first and then falls.
     """
-    if not checkpoints:
-        raise InvalidInput("`checkpoints` must hold at least one network; it is empty.")
-    order = torch.randperm(len(data), generator=generator_from("shuffled moments", seed))
-    shown = {
-        "images": (data.x, data.y),
-        "covariances": (gaussian_copies(data, seed=seed).x, data.y),
-        "means": (gaussian_copies(data, moments="means", seed=seed).x, data.y),
-        "shuffled": (data.x, data.y[order]),
+    copies = {kind: gaussian_copies(data, moments=kind, seed=seed) for kind in ("covariances", "means")}
+    return {
+        kind: torch.tensor([accuracy(model, part) for model in checkpoints.values()], dtype=torch.float64)
+        for kind, part in {"images": data, **copies}.items()
     }
-    table = {
-        kind: torch.tensor(
-            [_accuracy(unwrapped(model), x, y, data.n_classes) for model in checkpoints.values()]
-        )
-        for kind, (x, y) in shown.items()
-    }
-    return MomentAccuracy(
-        checkpoints=tuple(checkpoints), **{kind: row.double() for kind, row in table.items()}
-    )
-
-
-@torch.no_grad()
-def _accuracy(model: nn.Module, x: Tensor, y: Tensor, n_classes: int) -> float:
-    like = next(model.parameters())
-    hits = 0
-    with evaluating(model):
-        for images, labels in zip(torch.split(x, _BLOCK), torch.split(y, _BLOCK), strict=True):
-            outputs = checked_output(run(model, images.to(like)), None, n=len(images))
-            if outputs.ndim != 2 or outputs.shape[1] != n_classes:
-                raise InvalidInput(
-                    f"every checkpoint must return one output per class, {n_classes}; got {tuple(outputs.shape)}."
-                )
-            hits += int((outputs.argmax(1).cpu() == labels).sum())
-    return hits / len(x)
