@@ -13,7 +13,6 @@ from firstlight._internal.devices import (
     on_cpu,
     on_given_device,
     placed,
-    wide,
 )
 from firstlight._internal.environment import environment
 from firstlight._internal.errors import InvalidInput
@@ -100,7 +99,6 @@ def test_double_precision_is_a_copy():
     model = nn.Linear(2, 2)
     assert in_double(model).weight.dtype == torch.float64
     assert model.weight.dtype == torch.float32
-    assert wide(torch.ones(1)).dtype == torch.float64
 
 
 def test_tensor_float_32_is_off_while_a_gpu_computes():

@@ -98,7 +98,7 @@ def digits_in_noise(digits: ImageData, n: int, *, sigma: float, seed: int, side:
     n : int
         Number of images; the paper's release has 2000 of each split.
     sigma : float
-        Noise level; see :func:`firstlight.data.interventions.noise_frame`.
+        Noise level; see :func:`noise_frame`.
     seed : int
         Decides choice, places and noise.
     side : int, default 42

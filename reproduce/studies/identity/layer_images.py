@@ -63,7 +63,7 @@ def layer_images(model: nn.Module, image: Float[Tensor, "c h w"]) -> LayerImages
     ----------
     model : torch.nn.Module
         A chain whose layers keep the image size, see
-        :func:`firstlight.measures.copy_or_memorise.layer_images.weight_layers`.
+        :func:`weight_layers`.
     image : Tensor of shape (c, h, w)
         As the network sees it.
     """

@@ -109,7 +109,7 @@ def layer_probe(model: nn.Module, train: ImageData, test: ImageData, *, batch_si
     Parameters
     ----------
     model : torch.nn.Module
-        A chain, see :func:`firstlight.measures.copy_or_memorise.layer_images.weight_layers`.
+        A chain, see :func:`reproduce.studies.identity.layer_images.weight_layers`.
     train, test : ImageData
         Labelled images as the network sees them.
     batch_size : int, default 100
