@@ -33,26 +33,32 @@ class StudyBlock:
 
     Parameters
     ----------
-    name, question : str
+    name : str
         Of the study; empty for claims without one.
     entries : tuple of Entry
         Lines of the ledger.
     panel : Panel or None
         Its figure, if its runs are at hand.
-    facts : dict of str to str
-        Cost, settings, commit.
     """
 
     name: str
-    question: str
     entries: tuple[Entry, ...]
     panel: Panel | None
-    facts: dict[str, str]
+
+    @property
+    def question(self) -> str:
+        """What it asks."""
+        return studies()[self.name].question() if self.name in studies() else "Claims without a study"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Cost, settings and commit of the first that ran."""
+        return next((_facts(entry) for entry in self.entries if entry.runs), {})
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThemeBlock:
-    """One theme with its studies."""
+    """One theme with its studies in the order of the claims, claims without one last."""
 
     name: str
     studies: tuple[StudyBlock, ...]
@@ -68,21 +74,23 @@ class ThemeBlock:
         return Tally.of(entry for study in self.studies for entry in study.entries)
 
 
-def ledger_blocks(entries: Sequence[Entry], *, store: Store | None = None) -> tuple[ThemeBlock, ...]:
+def ledger_blocks(entries: Sequence[Entry], *, store: Store | None = None) -> list[ThemeBlock]:
     """Order the lines of a ledger by theme and study, with the figures whose runs `store` holds."""
     figures = study_figures(entries, store) if store else {}
     panels = {name: Panel(figure=figure, shows="") for name, figure in figures.items()}
-    return tuple(
+    found: dict[str, dict[str, list[Entry]]] = {theme: {} for theme in THEMES}
+    for entry in sorted(entries, key=lambda entry: not entry.study):
+        found[entry.theme].setdefault(entry.study, []).append(entry)
+    return [
         ThemeBlock(
             name=theme,
             studies=tuple(
-                _study(name, [e for e in entries if (e.theme, e.study) == (theme, name)], panels)
-                for name in _studies(entries, theme)
+                StudyBlock(name=n, entries=tuple(e), panel=panels.get(n)) for n, e in named.items()
             ),
         )
-        for theme in THEMES
-        if any(entry.theme == theme for entry in entries)
-    )
+        for theme, named in found.items()
+        if named
+    ]
 
 
 def render_ledger(entries: Sequence[Entry], *, store: Store | None = None, static: bool = False) -> str:
@@ -162,24 +170,6 @@ def recorded_entries(folder: Path, *, scale: str | None = None) -> list[Entry]:
         else entry_not_run(claim, scale=scale or SHOWN[0], reason="not in this ledger")
         for claim in claims().values()
     ]
-
-
-def _studies(entries: Sequence[Entry], theme: str) -> list[str]:
-    """Names of the studies of a theme in the order of the claims, claims without one last."""
-    names = dict.fromkeys(entry.study for entry in entries if entry.theme == theme)
-    return sorted(names, key=lambda name: not name)
-
-
-def _study(name: str, entries: list[Entry], panels: Mapping[str, Panel]) -> StudyBlock:
-    question = studies()[name].question() if name in studies() else "Claims without a study"
-    first = next((entry for entry in entries if entry.runs), entries[0])
-    return StudyBlock(
-        name=name,
-        question=question,
-        entries=tuple(entries),
-        panel=panels.get(name),
-        facts=_facts(first) if first.runs else {},
-    )
 
 
 def _facts(entry: Entry) -> dict[str, str]:

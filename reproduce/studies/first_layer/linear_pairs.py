@@ -1,6 +1,9 @@
 """Study of linear CNNs on pairs of classes: learned, optimal, initial and random-label profiles."""
 
+from typing import Any
+
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from firstlight._internal.seeds import generator_from
@@ -98,22 +101,16 @@ def _pair(name: str, cfg: LinearPairs) -> dict[str, Tensor]:
     def nets(width: int, std: float) -> tuple[Tensor, Tensor]:
         """Trained and initial profiles of several networks, at equal effective time."""
         shape = (cfg.n_draws, width, len(true))
-        initial = std * torch.randn(*shape, generator=generator, dtype=torch.float64)
-        eye = torch.eye(len(true), dtype=torch.float64)
-        begin = initial.mean(1)
-        kept = spectral.apply(ls.decay(spectral.values, rate=rate, steps=steps), begin.mT).mT
-        moved = ls.weights(spectral, y, rate=rate, steps=steps) + kept - begin
-        ends = initial + moved[:, None]
-        return (
-            torch.stack([energy_profile(w, eye) / width**0.5 for w in ends]),
-            torch.stack([energy_profile(w, eye) / width**0.5 for w in initial]),
-        )
+        drawn = std * torch.randn(*shape, generator=generator, dtype=torch.float64)
+        pairs = [_profiles(spectral, y, initial, rate=rate, steps=steps) for initial in drawn]
+        ends, begins = (torch.stack(column) / width**0.5 for column in zip(*pairs, strict=True))
+        return ends, begins
 
     small = [nets(width, cfg.small) for width in (16, 32, 64)]
     default = [nets(width, DEFAULT) for width in (16, 32, 64)]
     table = [
-        _at_setting(spectral, data.y.double(), cfg.lr * 2 / width, steps, (width, std), coding, generator)
-        for width, std, coding in _settings(cfg)
+        _at_setting(spectral, data.y.double(), generator, setting, rate=cfg.lr * 2 / setting[0], steps=steps)
+        for setting in _settings(cfg)
     ]
     third = 2 * len(true) // 3
     return {
@@ -131,31 +128,33 @@ def _pair(name: str, cfg: LinearPairs) -> dict[str, Tensor]:
     }
 
 
+def _profiles(
+    spectral: ls.Spectrum, y: Tensor, initial: Float[Tensor, "k d"], *, rate: float, steps: int
+) -> tuple[Tensor, Tensor]:
+    """Trained and initial profile of all filters: that of the mean filter lacks the variance of the initial ones."""
+    eye, begin = torch.eye(initial.shape[1], dtype=torch.float64), initial.mean(0)
+    kept = spectral.apply(ls.decay(spectral.values, rate=rate, steps=steps), begin)
+    moved = ls.weights(spectral, y, rate=rate, steps=steps) + kept - begin
+    return energy_profile(initial + moved, eye), energy_profile(initial, eye)
+
+
 def _at_setting(
     spectral: ls.Spectrum,
     labels: Tensor,
-    rate: float,
-    steps: int,
-    drawn: tuple[int, float],
-    coding: str,
     generator: torch.Generator,
+    setting: tuple[int, float, str],
+    **pace: Any,
 ) -> tuple[float, float]:
-    """Agreement of the profiles from true and from random labels, and of the first with its initial one.
-
-    Profiles are those of all filters: unlike that of the mean filter they hold the variance of the initial ones.
-    """
-    (width, std), (factor, offset) = drawn, CODINGS[coding]
-    root, eye = len(labels) ** 0.5, torch.eye(len(spectral.values), dtype=torch.float64)
+    """Agreement of the profiles from true and from random labels, and of the first with its initial one."""
+    (width, std, coding), root = setting, len(labels) ** 0.5
+    factor, offset = CODINGS[coding]
     coins = torch.bernoulli(torch.full((len(labels),), 0.5), generator=generator).double()
-    ends, begins = [], []
+    pairs = []
     for y in (labels, coins):
-        initial = std * torch.randn(width, len(eye), generator=generator, dtype=torch.float64)
-        begin = initial.mean(0)
-        kept = spectral.apply(ls.decay(spectral.values, rate=rate, steps=steps), begin)
-        moved = ls.weights(spectral, (factor * y + offset) / root, rate=rate, steps=steps) + kept - begin
-        ends.append(energy_profile(initial + moved, eye))
-        begins.append(energy_profile(initial, eye))
-    return float(pearson(*ends)), float(pearson(ends[0], begins[0]))
+        initial = std * torch.randn(width, len(spectral.values), generator=generator, dtype=torch.float64)
+        pairs.append(_profiles(spectral, (factor * y + offset) / root, initial, **pace))
+    (end, begin), (other, _) = pairs
+    return float(pearson(end, other)), float(pearson(end, begin))
 
 
 def _pairwise(profiles: tuple[Tensor, Tensor]) -> Tensor:

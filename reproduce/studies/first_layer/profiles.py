@@ -1,7 +1,7 @@
 """Studies of profiles: do networks agree, on other data, when others trained them, and does the first layer matter?"""
 
 import dataclasses
-from itertools import combinations
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from firstlight._internal.seeds import generator_from
 from firstlight._internal.store.runs import Store
 from firstlight.data import load
-from firstlight.maths import null_spread, pearson
+from firstlight.maths import PCA, null_spread, pearson
 from firstlight.measures.first_layer.energy_profile import energy_profile
 from firstlight.models import ModelSpec
 from firstlight.networks.bank import load_network
@@ -27,7 +27,6 @@ from reproduce.studies.first_layer.common import (
     network_seed,
     within,
 )
-from reproduce.studies.first_layer.common import within as pairs_of
 from reproduce.weights.first_layers import stem_filters
 from reproduce.weights.resnet50 import resnet50_imagenet
 
@@ -162,9 +161,9 @@ class Consistency(Study):
         root = pca.variances.sqrt()
         return {
             **_shape(profiles, base.initial_profiles(pca), root),
-            "between seeds": mean(pairs_of(profiles)),
-            "between seeds without the first component": mean(pairs_of(profiles[:, 1:])),
-            "between updates": mean(pairs_of(updates)),
+            "between seeds": mean(within(profiles)),
+            "between seeds without the first component": mean(within(profiles[:, 1:])),
+            "between updates": mean(within(updates)),
             "between widths": mean(between(profiles, narrow.profiles(pca))),
             "between architectures": mean(between(profiles, other.profiles(pca))),
             "between losses": mean(between(updates, squared.profiles(pca, subtract=True))),
@@ -295,11 +294,9 @@ class Pretrained(Study):
         measured: dict[str, float | Tensor] = {}
         for size, names in ((3, self.three), (7, self.seven)):
             pca = basis(data, size=size, padding=size // 2)
-            banks = [_filters(name).flatten(1).double() for name in names] or _random(2, size, self.seed)
-            profiles = torch.stack([energy_profile(bank, pca.basis) for bank in banks])
-            random = torch.stack(
-                [energy_profile(bank, pca.basis) for bank in _random(len(banks), size, self.seed + 1)]
-            )
+            banks = [_filters(name) for name in names] or _random(2, size, self.seed)
+            profiles = _profiles(banks, pca)
+            random = _profiles(_random(len(banks), size, self.seed + 1), pca)
             root = pca.variances.sqrt()
             measured |= {
                 f"between networks, {size} x {size}": mean(within(profiles)),
@@ -315,15 +312,15 @@ class Pretrained(Study):
                     "unrelated windows": 2 * null_spread(28),
                 }
             if size == 3 and self.faces:
-                faces = torch.stack(
-                    [energy_profile(_filters(n).flatten(1).double(), pca.basis) for n in self.faces]
-                )
-                pairs = [pearson(a, b) for a in profiles for b in faces]
-                measured["ImageNet and faces, 3 x 3"] = mean(torch.stack(pairs))
-                measured["between face networks, 3 x 3"] = mean(
-                    torch.stack([pearson(faces[i], faces[j]) for i, j in combinations(range(len(faces)), 2)])
-                )
+                faces = _profiles([_filters(name) for name in self.faces], pca)
+                measured["ImageNet and faces, 3 x 3"] = mean(between(profiles, faces))
+                measured["between face networks, 3 x 3"] = mean(within(faces))
         return measured
+
+
+def _profiles(banks: Sequence[Tensor], pca: PCA) -> Tensor:
+    """Energy profile of every bank of filters."""
+    return torch.stack([energy_profile(bank.flatten(1).double(), pca.basis) for bank in banks])
 
 
 def _filters(name: str) -> Tensor:

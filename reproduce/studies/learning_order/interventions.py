@@ -52,9 +52,8 @@ class Amplified(common.CnnStudy):
         """Closed form for the linear network, training for the CNN."""
         steps = geometric_steps(self.steps, count=60)[1:]
         linear, fitted = [], []
-        for train, test in _conditions(
-            *common.pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve_linear)
-        ):
+        large = common.pair(self.data, self.n, self.n_test, seed=self.seed, halve=self.halve_linear)
+        for train, test in _conditions(*large):
             linear.append(common.linear_accuracy(train, test, rate=1, steps=steps))
             fitted.append(float(common.linear_accuracy(train, train, rate=1, steps=steps[-1:])))
         cnn, cnn_fitted = [], []
@@ -81,13 +80,9 @@ class Amplified(common.CnnStudy):
 
 def _conditions(train: ImageData, test: ImageData) -> list[tuple[ImageData, ImageData]]:
     pca = image_pca(train.x)
-    top = Amplification.fit(train, end="top", pca=pca)
-    bottom = Amplification.fit(train, end="bottom", pca=pca)
-    return [
-        (top.transform(train), top.transform(test)),
-        (train, test),
-        (bottom.transform(train), bottom.transform(test)),
-    ]
+    top, bottom = (Amplification.fit(train, end=end, pca=pca) for end in ("top", "bottom"))
+    high, low = ((change.transform(train), change.transform(test)) for change in (top, bottom))
+    return [high, (train, test), low]
 
 
 @study("intro.pca_vs_lowpass")

@@ -137,8 +137,7 @@ class ScaleMatrices(Study):
         losses, readings = [], []
         for step in range(self.steps + 1):
             if step in wanted:
-                gap = (moments.rotated(dl.compact(layers)) - moments.optimum) * moments.values.sqrt()
-                losses.append(gap.square().sum())
+                losses.append(_excess(layers, moments))
                 readings.append(_read(layers))
             layers = dl.gradient_step(layers, sxx, syx, rate=rate)
         excess = torch.stack(losses) / losses[0]
