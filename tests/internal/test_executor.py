@@ -72,7 +72,7 @@ def test_no_tasks_give_no_outcomes():
 def test_a_cluster_without_dask_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
-        pytest.raises(InvalidInput, match=r"pip install firstlight\[cluster\]"),
+        pytest.raises(InvalidInput, match=r"pip install 'firstlight\[cluster\]'"),
         on_cluster("tcp://nowhere:1"),
     ):
         pass
