@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -143,6 +143,25 @@ def running(folder: Path, parent: int) -> Iterator[None]:
         if is_main:
             signal.signal(signal.SIGTERM, before)
         mark.unlink(missing_ok=True)
+
+
+@contextmanager
+def repeating(act: Callable[[], object], seconds: float) -> Iterator[None]:
+    """Call a function every so many seconds while the block runs, from a thread; what fails may succeed later."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(seconds):
+            with suppress(OSError):
+                act()
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def end_with(parent: int) -> None:
