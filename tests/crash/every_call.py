@@ -23,14 +23,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import warm
-from crash.copies import contents, differences, is_one_line, make_places, start_copy
+from crash.copies import contents, differences, is_one_line, make_places, start_copy, waited
 from crash.tiny_commands import COMMANDS, PLANTED, Command, prepare
 from firstlight._internal import files
 from firstlight._internal.cluster.cluster_worker import facts
@@ -47,7 +46,6 @@ FAULTS = {
     "killed after": (KILL_AFTER, 0),
 }
 OWNER = re.compile(r"firstlight-[0-9a-f]{6}-\d+-[0-9a-f]{8}(-\w+)?")
-HANG_SECONDS = 900.0  # several times what a command needs on a busy machine, also if Numba compiles
 
 
 def compiled(folder: Path) -> Path:
@@ -126,7 +124,7 @@ class Bench:
                 self.shim.arm(str(self.root).encode(), ctypes.c_long(n), how, error, calls.fileno())
                 call()
 
-            code = _waited(start_copy(self.root, counted, said.fileno()))
+            code = waited(start_copy(self.root, counted, said.fileno()))
             said.seek(0), calls.seek(0)
             return Ended(code, said.read(), calls.read().splitlines())
 
@@ -182,19 +180,6 @@ class Bench:
             }
             self.run(lambda: [files.sweep(place) for place in places])
         return sorted(set(contents(self.root)) - usual) if unusual else []
-
-
-def _waited(process: int) -> int:
-    limit = time.monotonic() + HANG_SECONDS
-    while True:
-        done, status = os.waitpid(process, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > limit:
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
-            return 1000  # it hangs: no code of a process
-        time.sleep(0.002)
 
 
 def enumerate_calls(names: list[str], *, sample: int | None, seed: int) -> list[str]:

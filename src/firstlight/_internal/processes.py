@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -148,20 +149,22 @@ def running(folder: Path, parent: int) -> Iterator[None]:
 @contextmanager
 def repeating(act: Callable[[], object], seconds: float) -> Iterator[None]:
     """Call a function every so many seconds while the block runs, from a thread; what fails may succeed later."""
-    over = threading.Event()
+    over, turn = threading.Event(), threading.Lock()
 
     def repeat() -> None:
-        while not over.wait(seconds):
-            with suppress(OSError):
-                act()
+        with suppress(MemoryError):
+            while not over.wait(seconds):
+                with turn, suppress(OSError):
+                    if not over.is_set():
+                        act()
 
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
+    # threading.Thread would wait for ever for a thread that has no memory to begin with
+    start_new_thread(repeat, ())
     try:
         yield
     finally:
-        over.set()
-        thread.join()
+        with turn:
+            over.set()
 
 
 def end_with(parent: int) -> None:
