@@ -52,14 +52,14 @@ def soak(n: int, folder: Path) -> list[str]:
     try:
         quiet, place = Place(folder / "quiet"), Place(folder / "disturbed")
         start = time.monotonic()
-        _run(quiet, cluster, n, every=float("inf"), seconds=float("inf"))
+        _run(quiet, cluster, n, every=float("inf"), tasks=float("inf"))
         if quiet.faults:
             return told("soak, undisturbed", quiet.faults)
         seconds = time.monotonic() - start
         cluster.close()
         cluster = Cluster(folder / "other machines")  # which have none of the networks
         start = time.monotonic()
-        lost = _run(place, cluster, n, every=min(EVERY, seconds / 4), seconds=seconds)
+        lost = _run(place, cluster, n, every=min(EVERY, seconds / 4), tasks=_begun(quiet).total())
         times = (time.monotonic() - start) / seconds
         place.faults += differences(place.results(), quiet.results())
         place.look_for_leftovers()
@@ -68,6 +68,8 @@ def soak(n: int, folder: Path) -> list[str]:
         allowed = 2 * lost["worker"] + 4 * (lost["scheduler"] + lost["client"])
         if begun.keys() != needed.keys() or max(needed.values()) > 1:
             place.faults.append(f"{len(needed)} tasks undisturbed, {len(begun)} disturbed")
+        if set(lost) != {"worker", "scheduler", "client"}:
+            place.faults.append(f"only {', '.join(lost)} lost")
         if again > allowed:
             place.faults.append(f"{again} tasks began again, where {allowed} may have been lost")
         words = ", ".join(f"{count} times the {name}" for name, count in lost.items())
@@ -81,21 +83,25 @@ def soak(n: int, folder: Path) -> list[str]:
         cluster.close()
 
 
-def _run(place: Place, cluster: Cluster, n: int, *, every: float, seconds: float) -> Counter[str]:
-    """Give the command until it ends well, and return how often what was killed under it."""
-    start = last = time.monotonic()
+def _run(place: Place, cluster: Cluster, n: int, *, every: float, tasks: float) -> Counter[str]:
+    """Give the command until it ends well, and return how often what was killed under it.
+
+    A worker goes every so many seconds, the scheduler and the client once that share of the tasks has begun.
+    """
+    last, given = time.monotonic(), 1
     lost = Counter[str]()
-    others = {"scheduler": 0.35 * seconds, "client": 0.7 * seconds}  # when each is killed, once
+    others = {"scheduler": 0.35 * tasks, "client": 0.7 * tasks}
     process = place.start(f"{cluster.address} {n}", program=PROGRAM)
     while process.poll() != 0:
         if process.poll() is not None:  # killed, or in one line because the scheduler is gone
             said = process.communicate()[1]
-            if "Traceback" in said or time.monotonic() - start > 20 * seconds + 600:
+            if "Traceback" in said or given > lost.total():
                 place.faults.append(f"ended with {process.returncode}: {said!r}")
                 return lost
             cluster.mend()
+            given += 1
             process = place.start(f"{cluster.address} {n}", program=PROGRAM)
-        for name in [name for name, due in others.items() if time.monotonic() - start > due]:
+        for name in [name for name, due in others.items() if _begun(place).total() > due]:
             del others[name]
             lost[name] += 1
             if name == "client":
@@ -113,4 +119,5 @@ def _run(place: Place, cluster: Cluster, n: int, *, every: float, seconds: float
 
 def _begun(place: Place) -> Counter[str]:
     """How often each task began."""
-    return Counter((place.root / TASKS).read_text().split())
+    file = place.root / TASKS
+    return Counter(file.read_text().split() if file.exists() else ())
