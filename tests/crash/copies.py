@@ -5,8 +5,10 @@ import hashlib
 import json
 import os
 import re
+import signal
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -66,6 +68,23 @@ def _become(root: Path, call: Callable[[], object], said: int, out: str) -> NoRe
         with contextlib.suppress(BaseException):
             sys.stderr.flush()
         os._exit(code)
+
+
+HANG_SECONDS = 900.0  # several times what a command needs on a busy machine, also if Numba compiles
+
+
+def waited(process: int) -> int:
+    """Exit code of a copy, once it ended; 1000, which is no code of a process, if it hangs."""
+    limit = time.monotonic() + HANG_SECONDS
+    while True:
+        done, status = os.waitpid(process, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > limit:
+            os.kill(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return 1000
+        time.sleep(0.002)
 
 
 NEWS = re.compile(r"(can be opened; it grows .*|about \d+:\d\d left|nearly done)\.$")

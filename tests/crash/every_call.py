@@ -5,7 +5,8 @@ maps files in its folders. For every n the command is run with the n-th call fai
 the process killed just before and just after it. It must end well or in one line; given again without a fault, it must
 leave the same files with the same bits as if nothing had happened, and no others.
 
-One process imports everything and forks a copy for each run: importing takes longer than all the rest.
+One process imports everything and forks a copy for each run: importing takes longer than all the rest. Many cases leave
+the same files with the same bits; from each such state the command is given again once.
 """
 
 import contextlib
@@ -22,16 +23,16 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import warm
-from crash.copies import contents, differences, is_one_line, make_places, start_copy
+from crash.copies import contents, differences, is_one_line, make_places, start_copy, waited
 from crash.tiny_commands import COMMANDS, PLANTED, Command, prepare
 from firstlight._internal import files
+from firstlight._internal.cluster.cluster_worker import facts
 from firstlight._internal.environment import code_commit
 
 SOURCE = Path(__file__).with_name("failing_calls.c")
@@ -44,7 +45,7 @@ FAULTS = {
     "killed before": (KILL_BEFORE, 0),
     "killed after": (KILL_AFTER, 0),
 }
-HANG_SECONDS = 900.0  # several times what a command needs on a busy machine, also if Numba compiles
+OWNER = re.compile(r"firstlight-[0-9a-f]{6}-\d+-[0-9a-f]{8}(-\w+)?")
 
 
 def compiled(folder: Path) -> Path:
@@ -69,6 +70,7 @@ class Tally:
 
     calls: int = 0
     cases: int = 0
+    states: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
@@ -95,6 +97,7 @@ class Bench:
         self.reset()
         self.calls = self.check(self.run(command.call)).calls
         self.expected = contents(self.root)
+        self.faults_again: dict[str, list[str]] = {}  # by the state that a case left
 
     def _tell_imports(self) -> None:
         """Run the command and write down what it imported, which the copies to come need not do again."""
@@ -121,7 +124,7 @@ class Bench:
                 self.shim.arm(str(self.root).encode(), ctypes.c_long(n), how, error, calls.fileno())
                 call()
 
-            code = _waited(start_copy(self.root, counted, said.fileno()))
+            code = waited(start_copy(self.root, counted, said.fileno()))
             said.seek(0), calls.seek(0)
             return Ended(code, said.read(), calls.read().splitlines())
 
@@ -146,17 +149,26 @@ class Bench:
             faults.append(f"reported success, but {missing}")
         outcome = "killed" if how != FAIL else "one line" if ended.code else "success"
         if state != self.expected and state != self.before:
-            again = self.run(self.command.call)
-            state = contents(self.root)
-            if not (
-                again.code == 0 or (is_one_line(again.code, again.said) and self.command.refuses(again.said))
-            ):
-                faults.append(f"given again, ended with {again.code}: {again.said!r}")
-            if missing := differences(state, expected):
-                faults.append(f"given again, {missing} (said {again.said!r})")
-            if left := self._left_for_good(state):
-                faults.append(f"left behind: {', '.join(left)}")
+            # the names of temporary files differ from run to run
+            left = sorted((OWNER.sub("firstlight", name), digest) for name, digest in state.items())
+            key = repr((left, expected == self.expected))
+            if key not in self.faults_again:
+                self.faults_again[key] = self._give_again(expected)
+            faults += self.faults_again[key]
         return outcome, [f"{name} at call {what}: {fault}" for fault in faults]
+
+    def _give_again(self, expected: dict[str, str]) -> list[str]:
+        """Run without a fault on what is there, and say what is wrong afterwards."""
+        again, faults = self.run(self.command.call), []
+        state = contents(self.root)
+        refuses = is_one_line(again.code, again.said) and self.command.refuses(again.said)
+        if again.code and not refuses:
+            faults.append(f"given again, ended with {again.code}: {again.said!r}")
+        if missing := differences(state, expected):
+            faults.append(f"given again, {missing} (said {again.said!r})")
+        if left := self._left_for_good(state):
+            faults.append(f"left behind: {', '.join(left)}")
+        return faults
 
     def _left_for_good(self, state: dict[str, str]) -> list[str]:
         """What nobody removes, not even the next command that writes into the same folder."""
@@ -166,33 +178,18 @@ class Bench:
                 self.root / "runs",
                 self.root / "data",
             }
-            self.run(lambda: [files._sweep_once(place) for place in places])
+            self.run(lambda: [files.sweep(place) for place in places])
         return sorted(set(contents(self.root)) - usual) if unusual else []
-
-
-def _waited(process: int) -> int:
-    limit = time.monotonic() + HANG_SECONDS
-    while True:
-        done, status = os.waitpid(process, os.WNOHANG)
-        if done:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > limit:
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
-            return 1000  # it hangs: no code of a process
-        time.sleep(0.002)
 
 
 def enumerate_calls(names: list[str], *, sample: int | None, seed: int) -> list[str]:
     """Try every case of every command, or `sample` of each, and say what came of it; return what is wrong."""
     faults, library = [], Path(os.environ["LD_PRELOAD"])
     for name in names:
-        with tempfile.TemporaryDirectory(prefix="crash-") as folder:
+        command = {**COMMANDS, "planted": PLANTED}[name]
+        with tempfile.TemporaryDirectory(prefix="crash-") as folder, command.surroundings():
             spent = _children_seconds()
-            bench, tally = (
-                Bench({**COMMANDS, "planted": PLANTED}[name], Path(folder).resolve(), library),
-                Tally(),
-            )
+            bench, tally = Bench(command, Path(folder).resolve(), library), Tally()
             cases = [(fault, n + 1) for n in range(len(bench.calls)) for fault in FAULTS]
             tally.calls, tally.cases = len(bench.calls), len(cases)
             if sample is not None and sample < len(cases):
@@ -201,10 +198,11 @@ def enumerate_calls(names: list[str], *, sample: int | None, seed: int) -> list[
                 outcome, wrong = bench.try_fault(fault, n)
                 tally.outcomes[outcome] += 1
                 tally.faults += wrong
+            tally.states = len(bench.faults_again)
             ways = ", ".join(f"{count} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
             print(
-                f"{name}: {tally.calls} calls, {len(cases)} of {tally.cases} cases: {ways}; {len(tally.faults)} "
-                f"faults ({_children_seconds() - spent:.0f} CPU s)",
+                f"{name}: {tally.calls} calls, {len(cases)} of {tally.cases} cases: {ways}; given again in "
+                f"{tally.states} states; {len(tally.faults)} faults ({_children_seconds() - spent:.0f} CPU s)",
                 flush=True,
             )
             for fault in tally.faults:
@@ -234,7 +232,7 @@ def main() -> int:
             command = [sys.executable, "-m", "crash.every_call", *sys.argv[1:]]
             return subprocess.run(command, env={**os.environ, **variables}).returncode
     warm.import_all()
-    code_commit()  # asks git once
+    code_commit(), facts()  # asks git, and reads the source, once
     if given.planted:
         return 0 if enumerate_calls(["planted"], sample=None, seed=0) else 1
     return 1 if enumerate_calls(given.only.split(","), sample=given.sample, seed=given.seed) else 0

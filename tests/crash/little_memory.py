@@ -5,7 +5,6 @@ the command reaches undisturbed: each makes another allocation fail. The command
 code 2, and given again without a limit must leave the same files with the same bits.
 """
 
-import os
 import resource
 import shutil
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import warm
-from crash.copies import contents, differences, is_one_line, make_places, start_copy
+from crash.copies import contents, differences, is_one_line, make_places, start_copy, waited
 from crash.tiny_commands import COMMANDS, Command, prepare
 from firstlight._internal.environment import code_commit
 
@@ -98,9 +97,9 @@ def limit_memory(command: Command, folder: Path) -> list[str]:
 
 def _run(root: Path, call: Callable[[], object]) -> tuple[int, str]:
     with tempfile.TemporaryFile("w+") as said:
-        _, status = os.waitpid(start_copy(root, call, said.fileno()), 0)
+        code = waited(start_copy(root, call, said.fileno()))
         said.seek(0)
-        return os.waitstatus_to_exitcode(status), said.read()
+        return code, said.read()
 
 
 def _size(name: str) -> int:

@@ -2,16 +2,20 @@
 
 import os
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from firstlight.cli import main as firstlight_cli
+from machines import Machines
 from reproduce.__main__ import app as reproduce_app
 
 SIDE = 12
+CLUSTER = "FIRSTLIGHT_CRASH_CLUSTER"
 
 
 def _nothing(out: Path) -> None:
@@ -20,19 +24,21 @@ def _nothing(out: Path) -> None:
 
 @dataclass(frozen=True)
 class Command:
-    """One command, what it needs, and how it may refuse to do again what is done."""
+    """One command, what it needs before and while it runs, and how it may refuse to do again what is done."""
 
     name: str
     words: str
     prepare: Callable[[Path], None] = _nothing
     done: str = "no refusal"
     skipped: str = "nothing is skipped"
+    surroundings: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def call(self) -> None:
         """Run the command in this process, as its entry point does."""
         make_small()
         stored = [name for name in os.listdir(os.environ["FIRSTLIGHT_RUNS"]) if len(name) == 16]
-        program, *words = self.words.replace("RUN", stored[0] if stored else "0").split()
+        words = self.words.replace("RUN", stored[0] if stored else "0")
+        program, *words = words.replace("CLUSTER", os.environ.get(CLUSTER, "")).split()
         sys.argv = [program, *words]
         firstlight_cli.run(reproduce_app if program == "reproduce" else firstlight_cli.app)
 
@@ -46,14 +52,18 @@ class Command:
 
 
 def make_small() -> None:
-    """Save a checkpoint at every step, and offer a network of the bank that takes a moment to train."""
+    """Save a checkpoint at every step, and offer a network of the bank and a tour that take a moment."""
     from firstlight.data import fetched
     from firstlight.models.building import ModelSpec
     from firstlight.networks import definitions, training
+    from firstlight.questions.tour import parts, run, subject
     from firstlight.training import loop
     from firstlight.training.recipe import Recipe
 
     loop.CHECKPOINT_SECONDS = training.CHECKPOINT_SECONDS = 0.0
+    # a page and a list of runs that grow, without the parts that only compute
+    run.PARTS = parts.PARTS = tuple(part for part in parts.PARTS if part.name in ("network", "first_layer"))
+    subject.EPOCHS = (1, 1, 1)
     fetched._demand_complete = lambda entry, splits: None  # a few images pass for a whole data set
     definitions.SCALING["pets.npz"] = ((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
     definitions.LICENCES["pets.npz"] = "theirs"
@@ -131,6 +141,19 @@ def _trained_network(out: Path) -> None:
     _call("firstlight networks train tiny-0")
 
 
+@contextmanager
+def _cluster() -> Iterator[None]:
+    """A scheduler and a worker, which keeps its runs: the client has something to write at once."""
+    with tempfile.TemporaryDirectory(prefix="crash-") as folder:
+        machines = Machines(Path(folder))
+        try:
+            machines.add_worker("--no-nanny", "--preload", "firstlight.training")
+            os.environ[CLUSTER] = machines.address
+            yield
+        finally:
+            machines.close()
+
+
 _TRAIN = (
     "firstlight train --data pets.npz --epochs 1 --batch-size 20 --output w.safetensors --output-initial i.st"
 )
@@ -158,6 +181,7 @@ COMMANDS = {
         Command("reproduce", "reproduce run relu2.psi0 --record ledger --output page.html", skipped="is left out"),
         Command("data-get", "firstlight data get mnist --from copy.npz", copy_of_mnist),
         Command("data-rm", "firstlight data rm mnist", _cached_mnist),
+        Command("cluster", f"{_TRAIN} --networks 2 --cluster CLUSTER", surroundings=_cluster),
         Command("runs-rm", "firstlight runs rm RUN", _trained, done="No run begins"),
     )
 }  # fmt: skip

@@ -284,7 +284,7 @@ def test_nothing_is_left_of_a_stopped_data_get_once_the_next_one_has_started(tmp
 
 
 def test_leftovers_in_the_data_folder_are_swept(cache):
-    for name in (".toy.abc.part", ".toy.lock", "kept"):
+    for name in (".firstlight-ffffff-1-01234567.part", ".toy.firstlight.lock", "kept"):
         (cache / name).mkdir(parents=True) if "lock" not in name else (cache / name).touch()
         os.utime(cache / name, (0, 0))
     demand_writable_cache()

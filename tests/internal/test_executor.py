@@ -2,6 +2,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import torch
 
 import warm
 from firstlight._internal import executor as parallel
+from firstlight._internal import processes
 from firstlight._internal.errors import InvalidInput, WorkerLost
 from firstlight._internal.executor import cpu_seconds, default_jobs, map_tasks, on_cluster, report_fraction
+from firstlight._internal.processes import repeating
 from limits import COMMAND
 
 
@@ -69,10 +72,31 @@ def test_no_tasks_give_no_outcomes():
     assert map_tasks(lambda t: t, [], label="", show=False) == []
 
 
+def test_a_thread_that_has_no_memory_to_begin_keeps_nobody_waiting(monkeypatch):
+    """It ends before it can say that it has begun."""
+    for module in (processes, threading):
+        for name in ("start_new_thread", "_start_new_thread"):
+            monkeypatch.setattr(module, name, lambda *_: 0, raising=False)
+    told = []
+    with repeating(lambda: told.append(1), 0.01):
+        pass
+    assert told == []
+
+
+def test_what_is_repeated_ends_with_its_block():
+    told = []
+    with repeating(lambda: told.append(1), 0.01):
+        while len(told) < 3:
+            time.sleep(0.01)
+    count = len(told)
+    time.sleep(0.1)
+    assert len(told) == count
+
+
 def test_a_cluster_without_dask_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
-        pytest.raises(InvalidInput, match=r"pip install firstlight\[cluster\]"),
+        pytest.raises(InvalidInput, match=r"pip install 'firstlight\[cluster\]'"),
         on_cluster("tcp://nowhere:1"),
     ):
         pass

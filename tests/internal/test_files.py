@@ -20,7 +20,6 @@ from firstlight._internal.files import (
     locked,
     scratch_folder,
     sha256_of,
-    sweep,
     whole_file,
     whole_folder,
 )
@@ -198,26 +197,27 @@ def test_the_folder_is_flushed_after_the_rename(tmp_path, monkeypatch):
 
 
 def test_old_leftovers_are_swept_and_the_rest_is_left(tmp_path):
-    for name in (".a.part", ".b.part", "kept"):
+    old, young = ".firstlight-ffffff-1-01234567.part", ".firstlight-ffffff-1-89abcdef.part"
+    folders = [young, "kept", "firstlight-main", ".film.part"]  # the last two are names that others use
+    for name in (old, *folders):
         (tmp_path / name).mkdir()
         (tmp_path / name / "inner").touch()
-    for name in ("free.lock", "held.lock"):
+    for name in (".other.lock", ".free.firstlight.lock", ".held.firstlight.lock"):
         (tmp_path / name).touch()
     two_days_ago = (tmp_path / "kept").stat().st_mtime - 2 * 86_400
     for path in tmp_path.rglob("*"):
-        if path.parent.name != ".b.part":
+        if path.parent.name != young:
             os.utime(path, (two_days_ago, two_days_ago))
-    with locked(tmp_path / "held.lock"):
-        sweep(tmp_path, [".*.part", "*.lock"])
-        assert sorted(os.listdir(tmp_path)) == [".b.part", "held.lock", "kept"]
-    assert sorted(os.listdir(tmp_path)) == [".b.part", "kept"]
+    with locked(tmp_path / "held"):
+        assert set(os.listdir(tmp_path)) == {*folders, ".other.lock", ".held.firstlight.lock"}
+    assert set(os.listdir(tmp_path)) == {*folders, ".other.lock"}
 
 
 def test_the_last_of_several_holders_removes_the_lock(tmp_path):
-    with locked(tmp_path / "lock", shared=True):
-        with locked(tmp_path / "lock", shared=True):
+    with locked(tmp_path / "x", shared=True):
+        with locked(tmp_path / "x", shared=True):
             pass
-        assert os.listdir(tmp_path) == ["lock"]
+        assert os.listdir(tmp_path) == [".x.firstlight.lock"]
     assert os.listdir(tmp_path) == []
 
 
@@ -230,8 +230,9 @@ def ended_process():
 def test_what_a_killed_process_left_is_swept_by_the_next_that_writes_there(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     here, gone = files._machine(), ended_process()
-    kept = [f".a.{here}-{os.getpid()}-01234567.part", f".a.ffffff-{gone}-01234567.part", ".a.other.part"]
-    left = [f".a.{here}-{gone}-01234567.part", f"firstlight-{here}-{gone}-01234567-abc"]
+    alive, elsewhere = f"{here}-{os.getpid()}-01234567", f"ffffff-{gone}-01234567"
+    kept = [f".firstlight-{alive}.part", f".firstlight-{elsewhere}.part", f".{here}-{gone}-01234567.part"]
+    left = [f".firstlight-{here}-{gone}-01234567.part", f"firstlight-{here}-{gone}-01234567-abc"]
     for name in (*kept, *left):
         (tmp_path / name).mkdir()
         (tmp_path / name / "inner").touch()
@@ -243,18 +244,20 @@ def test_a_scratch_folder_goes_with_its_block(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with scratch_folder() as folder:
         assert folder.is_dir()
-        assert not files._is_abandoned(folder.name)
+        files._swept.clear()
+        files.sweep(tmp_path)  # as another process of this machine would
+        assert folder.is_dir()
     assert os.listdir(tmp_path) == []
 
 
 def test_a_lock_that_was_swept_while_one_waited_for_it_is_taken_anew(tmp_path):
-    lock, order = tmp_path / "x.lock", []
+    lock, order = tmp_path / ".x.firstlight.lock", []
 
     def second():
-        with locked(lock):
+        with locked(tmp_path / "x"):
             order.append(lock.exists())
 
-    with locked(lock):
+    with locked(tmp_path / "x"):
         waiting = threading.Thread(target=second)
         waiting.start()
         lock.unlink()
@@ -274,9 +277,9 @@ with files.locked(Path(sys.argv[1]), patience=1.0):
 
 
 @contextmanager
-def held_elsewhere(lock):
+def held_elsewhere(path):
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout.readline() == "held\n"
@@ -288,20 +291,20 @@ def held_elsewhere(lock):
 
 @pytest.mark.long
 def test_a_holder_that_is_stopped_loses_its_lock_and_one_that_is_slow_does_not(tmp_path):
-    lock, taken = tmp_path / "x.lock", threading.Event()
+    path, taken = tmp_path / "x", threading.Event()
 
     def wait():
-        with locked(lock, patience=4.0):
+        with locked(path, patience=4.0):
             taken.set()
 
-    with held_elsewhere(lock) as holder:
+    with held_elsewhere(path) as holder:
         waiting = threading.Thread(target=wait)
         waiting.start()
         assert not taken.wait(6.0)  # longer than the patience: its signs keep the lock
         holder.send_signal(signal.SIGSTOP)
         assert taken.wait(60.0)
         waiting.join()
-        with locked(lock, patience=1.0):  # nor does it keep the next from the lock
+        with locked(path, patience=1.0):  # nor does it keep the next from the lock
             pass
         holder.send_signal(signal.SIGCONT)
         holder.communicate("end\n", timeout=60)
@@ -309,9 +312,8 @@ def test_a_holder_that_is_stopped_loses_its_lock_and_one_that_is_slow_does_not(t
 
 
 def test_a_holder_that_ends_gives_the_lock_on_at_once(tmp_path):
-    lock = tmp_path / "x.lock"
-    with held_elsewhere(lock) as holder:
+    with held_elsewhere(tmp_path / "x") as holder:
         holder.stdin.write("end\n")
         holder.stdin.flush()
-        with locked(lock, patience=600.0):
-            assert lock.exists()
+        with locked(tmp_path / "x", patience=600.0):
+            assert os.listdir(tmp_path) == [".x.firstlight.lock"]

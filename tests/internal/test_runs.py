@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import firstlight
 import warm
+from firstlight._internal import files
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.result import Result
 from firstlight._internal.store import RunSpec, Store, decode, encode
-from firstlight._internal.store import runs as runs_module
 from firstlight.training import History
 from machines import wait_until
 
@@ -90,8 +90,8 @@ def test_a_process_that_was_killed_when_all_was_written_leaves_nothing_for_good(
     for id in (spec.id, "0123456789abcdef"):  # of the second nothing was written yet but its checkpoint
         (store.root / ".scratch" / id).mkdir()
         (store.root / ".scratch" / id / "checkpoint").touch()
-        (store.root / ".scratch" / f"{id}.lock").touch()
-    runs_module._swept.clear()
+        (store.root / ".scratch" / f".{id}.firstlight.lock").touch()
+    files._swept.clear()
     left = sorted(path.name for path in Store(store.root).root.glob(".scratch/*"))
     assert left == ["0123456789abcdef"]
 

@@ -5,12 +5,12 @@ the result independent of how many run side by side: sums over threads would cha
 """
 
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -21,7 +21,7 @@ from firstlight._internal.cluster.cluster_worker import is_worker, keep_run_fold
 from firstlight._internal.devices import chosen_device, computing_on
 from firstlight._internal.errors import InvalidInput, WorkerLost
 from firstlight._internal.files import scratch_folder
-from firstlight._internal.processes import POLL_SECONDS, end_with, running, stopping_workers
+from firstlight._internal.processes import POLL_SECONDS, end_with, repeating, running, stopping_workers
 from firstlight._internal.progress import Bar, is_watched, progress
 
 if TYPE_CHECKING:
@@ -253,7 +253,8 @@ def _in_processes(
         # workers watch their parent before they import what the tasks need, which takes seconds
         watching = {"initializer": end_with, "initargs": (os.getpid(),)}
         parallel = joblib.Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered", **watching)
-        with _polling(bar, folder) if bar else nullcontext(), stopping_workers(folder):
+        polling = repeating(partial(_add_up, bar, folder), POLL_SECONDS) if bar else nullcontext()
+        with polling, stopping_workers(folder):
             try:
                 for index, outcome, seconds in parallel(calls):
                     credit_cpu(seconds)
@@ -275,7 +276,7 @@ def _on_cluster(
         if bar is not None:
             bar.update(completed=sum(list(fractions.values())), note=note)
 
-    for index, finished in cluster.run(function, tasks, run=_run_timed, listen=listen if bar else None):
+    for index, finished in cluster.run(function, tasks, run=_run_timed, listen=listen):
         keep_run_folders(finished.runs)
         outcome = finished.outcome
         if finished.is_stored:  # on this machine: the same function finds it here
@@ -353,24 +354,11 @@ def _run_there(
     return index, outcome, seconds
 
 
-@contextmanager
-def _polling(bar: Bar, folder: Path) -> Iterator[None]:
-    """Add up the heartbeats that the workers write, twice a second."""
-    finished = threading.Event()
-
-    def poll() -> None:
-        while not finished.wait(POLL_SECONDS):
-            beats = [_beat(file) for file in folder.iterdir() if file.name.isdigit()]
-            notes = [note for done, note in beats if note and done < 1]
-            bar.update(completed=sum(done for done, _ in beats), note="; ".join(notes[:3]))
-
-    watcher = threading.Thread(target=poll, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        watcher.join()
+def _add_up(bar: Bar, folder: Path) -> None:
+    """Show the sum of the heartbeats that the workers write."""
+    beats = [_beat(file) for file in folder.iterdir() if file.name.isdigit()]
+    notes = [note for done, note in beats if note and done < 1]
+    bar.update(completed=sum(done for done, _ in beats), note="; ".join(notes[:3]))
 
 
 def _beat(file: Path) -> tuple[float, str]:

@@ -3,6 +3,7 @@
 import errno
 import hashlib
 import json
+import math
 import os
 import platform
 import re
@@ -10,11 +11,10 @@ import secrets
 import shutil
 import stat
 import tempfile
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from functools import cache
+from functools import cache, partial
 from io import BufferedWriter
 from pathlib import Path
 from typing import Any
@@ -22,14 +22,12 @@ from typing import Any
 try:
     import fcntl
 except ImportError:  # there are no such locks on this system
-    HAS_LOCKS = False
-else:
-    HAS_LOCKS = True
+    fcntl = None  # type: ignore[assignment]
 
 from firstlight._internal.errors import StoreProblem
+from firstlight._internal.processes import repeating
 from firstlight._internal.untrusted_files import demand_regular
 
-BLOCK = 1 << 20
 _KINDS = {
     stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
     stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket",
@@ -38,28 +36,25 @@ _REASONS = {
     errno.ENOSPC: "the disk is full", errno.EDQUOT: "the disk quota is used up", errno.EACCES: "permission denied",
     errno.EPERM: "permission denied", errno.EROFS: "the file system is read-only",
     errno.EEXIST: "a file of that name is in the way", errno.ENOTDIR: "a part of the path is a file, not a folder",
+    errno.ELOOP: "it is a link that leads in a circle",
 }  # fmt: skip
 WAIT_SECONDS = 0.1  # between two looks at a lock that somebody holds
 SIGN_SECONDS = 2.0  # between two signs of life of its holder
+OLD_SECONDS = 86_400.0  # without a change: of another machine, or of this one before its last start
+_LOCK = ".firstlight.lock"
+_OWNER = re.compile(r"firstlight-([0-9a-f]{6})-(\d{1,9})-[0-9a-f]{8}")
 
 
 def sha256_of(path: Path) -> str:
     """SHA-256 of a regular file's bytes, read in blocks."""
-    digest = hashlib.sha256()
     with demand_regular(path).open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def canonical_json(value: Any) -> str:
-    """JSON that is equal for equal values."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def seal_of(body: Mapping[str, Any]) -> str:
-    """Checksum of a JSON object, to be kept beside it."""
-    return hashlib.sha256(canonical_json(body).encode()).hexdigest()
+    """Checksum of a JSON object, equal for equal objects, to be kept beside it."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @contextmanager
@@ -77,23 +72,17 @@ def clear_disk_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-def file_to_write(path: Path) -> Path:
-    """Follow links to the file that `path` stands for, and refuse whatever is there but is no regular file.
+def file_to_write(path: Path, kind: str = "a file") -> Path:
+    """Follow links to the file that `path` stands for, and refuse whatever is there but is of another kind.
 
     A rename over a device, a FIFO or a socket would destroy it: as root, even ``/dev/null``.
     """
-    return _to_write(path, "a file")
-
-
-def _to_write(path: Path, kind: str) -> Path:
-    try:
-        target = path.resolve() if path.is_symlink() else path
-    except (OSError, RuntimeError) as error:  # RuntimeError before Python 3.13
-        raise StoreProblem(f"Cannot write {path}: it is a link that leads in a circle. Remove it.") from error
-    try:
-        found = _KINDS.get(stat.S_IFMT(target.stat().st_mode), "something else")
-    except (FileNotFoundError, NotADirectoryError):
-        return target  # one look: what others write may go between two
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    with clear_disk_errors(path):
+        try:
+            found = _KINDS.get(stat.S_IFMT(target.stat().st_mode), "something else")
+        except (FileNotFoundError, NotADirectoryError):
+            return target  # one look: what others write may go between two
     if found != kind:
         wanted = kind.replace("file", "regular file")
         raise StoreProblem(f"Cannot write {path}: it is {found}, not {wanted}. Choose another name.")
@@ -114,7 +103,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """Yield a temporary folder beside `path`; rename it only if the block succeeds and `path` is free.
+    """Yield a temporary folder beside `path`; rename it only if the block succeeds and `path` is free or empty.
 
     If another process finished the same folder meanwhile, its folder stays and ours is dropped. A link stays,
     and the folder it leads to is made; whatever else is no folder is refused.
@@ -124,37 +113,31 @@ def whole_folder(path: Path) -> Iterator[Path]:
         yield part
         for file in (*part.rglob("*"), part):
             flush(file)
-        if not (target := _to_write(path, "a folder")).exists():
-            try:
-                part.rename(target)
-            except OSError as error:
-                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):  # someone finished it since we looked
-                    raise
+        try:
+            part.rename(file_to_write(path, "a folder"))
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
 
 @contextmanager
 def _part_of(path: Path, kind: str) -> Iterator[Path]:
     """Yield a name beside `path` of which nothing remains; flush the folder once the block has renamed it."""
     with clear_disk_errors(path):
-        target = _to_write(path, kind)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_once(target.parent)
-        part = _beside(target)
+        folder = file_to_write(path, kind).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
+        part = folder / f".{_owned()}.part"
         try:
             yield part
-            flush(target.parent)
+            flush(folder)
         finally:
             _remove(part)
 
 
-def _beside(path: Path) -> Path:
-    """A name beside `path` that the next command removes if this process cannot."""
-    return path.with_name(f".{path.name}.{_owned()}.part")
-
-
 def remove_whole(path: Path) -> None:
     """Remove a folder or a file if it is there: nobody finds a half of it under its name."""
-    part = _beside(path)
+    part = path.with_name(f".{_owned()}.part")
     with clear_disk_errors(path), suppress(FileNotFoundError):
         path.rename(part)
         _remove(part)
@@ -168,72 +151,56 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
-    """Hold a lock file; the lock vanishes with the process, however that ends.
+def locked(path: Path, *, shared: bool = False, patience: float = math.inf) -> Iterator[None]:
+    """Hold a lock on the name of a file or folder; the lock vanishes with the process, however that ends.
 
     Parameters
     ----------
     path : Path
-        The lock file. The last holder removes it; what a killed one leaves, :func:`sweep` or the next holder does.
+        What is locked, there or not. The last holder removes the lock file beside it; what a killed one leaves,
+        :func:`sweep` or the next holder does.
     shared : bool, default False
         Let others hold the lock too, as readers do; only a holder that shares nothing keeps them out.
-    patience : float, optional
+    patience : float, default infinity
         Take the place of a holder that gave no sign of life for so many seconds: one that was stopped, or whose machine
-        hangs. Only for work that two may do at once without harm. A holder gives signs if it has patience itself.
+        hangs. Only for work that two may do at once without harm. A holder gives signs if its own patience ends.
     """
-    if not HAS_LOCKS:  # the last writer finds the folder taken and yields
-        yield
+    if fcntl is None:  # the last writer finds the folder taken and yields
+        yield  # type: ignore[unreachable]
         return
+    lock = path.with_name(f".{path.name}{_LOCK}")
+    sweep(lock.parent)
     while True:
-        with clear_disk_errors(path):
-            file = file_to_write(path).open("ab")
-        if patience is None:
-            fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-        elif not _taken_while_it_lives(file, patience) and _is_at(file, path):
-            path.unlink(missing_ok=True)  # the silent holder keeps its file, and we make another of this name
-        if _is_at(file, path):
+        with clear_disk_errors(lock):
+            file = file_to_write(lock).open("ab")
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        if not _is_taken(file, kind, patience) and _is_at(file, lock):
+            lock.unlink(missing_ok=True)  # the silent holder keeps its file, and we make another of this name
+        if _is_at(file, lock):
             break
         file.close()  # swept away while we waited: others hold another file of this name
-    with file, nullcontext() if patience is None else _signs_of_life(file):
+    # signs of life come from a thread, which stops when the process is stopped
+    signs = repeating(partial(os.utime, file.fileno()), SIGN_SECONDS)
+    with file, signs if patience < math.inf else nullcontext():
         try:
             yield
         finally:
-            _remove_lock(file, path)
+            _remove_lock(file, lock)
 
 
-def _taken_while_it_lives(file: BufferedWriter, patience: float) -> bool:
+def _is_taken(file: BufferedWriter, kind: int, patience: float) -> bool:
     """Wait for a lock; give up when the time of its file has not changed for too long by our own clock."""
-    seen, since = -1, time.monotonic()
+    seen, since = -1, 0.0
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
-            now = os.fstat(file.fileno()).st_mtime_ns
-            if now != seen:
-                seen, since = now, time.monotonic()
+            if (changed := os.fstat(file.fileno()).st_mtime_ns) != seen:
+                seen, since = changed, time.monotonic()
             elif time.monotonic() - since > patience:
                 return False
             time.sleep(WAIT_SECONDS)
-
-
-@contextmanager
-def _signs_of_life(file: BufferedWriter) -> Iterator[None]:
-    """Renew the time of a file every other second, from a thread that stops when the process is stopped."""
-    over = threading.Event()
-
-    def renew() -> None:
-        while not over.wait(SIGN_SECONDS):
-            with suppress(OSError):
-                os.utime(file.fileno())
-
-    thread = threading.Thread(target=renew, daemon=True, name="signs of life")
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def _is_at(file: BufferedWriter, path: Path) -> bool:
@@ -246,50 +213,39 @@ def _is_at(file: BufferedWriter, path: Path) -> bool:
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Yield a temporary folder that goes with the block; what killed processes left of theirs goes first."""
-    _sweep_once(Path(tempfile.gettempdir()))
-    with tempfile.TemporaryDirectory(prefix=f"firstlight-{_owned()}-") as name:
+    sweep(Path(tempfile.gettempdir()))
+    with tempfile.TemporaryDirectory(prefix=f"{_owned()}-") as name:
         yield Path(name)
-
-
-def sweep(folder: Path, patterns: Iterable[str], *, days: float = 1.0) -> None:
-    """Remove what killed processes left: entries that fit a pattern, are ours, and are abandoned or old.
-
-    Abandoned is what has the number of a process in its name that no longer runs on this machine.
-
-    Parameters
-    ----------
-    folder : Path
-        Where to look, not below.
-    patterns : iterable of str
-        Names such as ``".*.part"``. Lock files go unless somebody holds them.
-    days : float, default 1.0
-        Age of the youngest file in an entry, from which on it is old; infinity spares all that is not abandoned.
-    """
-    limit = time.time() - 86_400 * days
-    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
-        try:
-            if _is_mine(path) and path.suffix == ".lock" and HAS_LOCKS:
-                with path.open("ab") as file:
-                    _remove_lock(file, path)
-            elif _is_mine(path) and (_is_abandoned(path.name) or _youngest(path) < limit):
-                _remove(path)
-        except OSError:  # another process sweeps too, or the folder is read-only
-            continue
 
 
 _swept: set[Path] = set()
 
 
-def _sweep_once(folder: Path) -> None:
-    """Remove what is abandoned in a folder, at the first time this process writes to it."""
-    if folder not in _swept:
-        _swept.add(folder)
-        sweep(folder, [".*.part", ".*.lock", "firstlight-*"], days=float("inf"))
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left in a folder, not below, at the first time that this process asks.
+
+    These are locks that nobody holds, and entries that have a name of :func:`_owned`, once that process no longer runs
+    on this machine or nothing in them has changed for a day. What bears another name, or is another user's, is not
+    ours.
+    """
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    for path in folder.glob("*firstlight*"):
+        with suppress(OSError):  # another process sweeps too, or the folder is read-only
+            owner = _OWNER.search(path.name)
+            if hasattr(os, "getuid") and path.lstat().st_uid != os.getuid():
+                continue
+            if path.name.endswith(_LOCK) and fcntl is not None:
+                with path.open("ab") as file:
+                    _remove_lock(file, path)
+            elif owner and (_is_gone(owner[1], int(owner[2])) or time.time() - _changed(path) > OLD_SECONDS):
+                _remove(path)
 
 
 def _owned() -> str:
     """A name that nobody else uses, and that says whose it is."""
-    return f"{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
+    return f"firstlight-{_machine()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 @cache
@@ -301,27 +257,19 @@ def _machine() -> str:
     return hashlib.sha256(" ".join(facts).encode()).hexdigest()[:6]
 
 
-def _is_abandoned(name: str) -> bool:
-    owner = re.search(r"([0-9a-f]{6})-(\d+)-[0-9a-f]{8}", name)
-    if owner is None or owner[1] != _machine() or os.name == "nt":  # asking for a process would end it there
+def _is_gone(machine: str, process: int) -> bool:
+    if machine != _machine() or os.name == "nt":  # asking for a process would end it there
         return False
     try:
-        os.kill(int(owner[2]), 0)
+        os.kill(process, 0)
     except ProcessLookupError:
         return True
-    except (PermissionError, OverflowError):
-        return False
     return False
 
 
-def _is_mine(path: Path) -> bool:
-    return not hasattr(os, "getuid") or path.lstat().st_uid == os.getuid()
-
-
-def _youngest(path: Path) -> float:
+def _changed(path: Path) -> float:
     """When anything in an entry changed last."""
-    entries = [path, *path.rglob("*")] if path.is_dir() and not path.is_symlink() else [path]
-    return max(entry.lstat().st_mtime for entry in entries)
+    return max(entry.lstat().st_mtime for entry in (path, *path.rglob("*")))
 
 
 def _remove_lock(file: BufferedWriter, path: Path) -> None:

@@ -7,8 +7,9 @@ import os
 import signal
 import threading
 import time
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -143,6 +144,27 @@ def running(folder: Path, parent: int) -> Iterator[None]:
         if is_main:
             signal.signal(signal.SIGTERM, before)
         mark.unlink(missing_ok=True)
+
+
+@contextmanager
+def repeating(act: Callable[[], object], seconds: float) -> Iterator[None]:
+    """Call a function every so many seconds while the block runs, from a thread; what fails may succeed later."""
+    over, turn = threading.Event(), threading.Lock()
+
+    def repeat() -> None:
+        with suppress(MemoryError):
+            while not over.wait(seconds):
+                with turn, suppress(OSError):
+                    if not over.is_set():
+                        act()
+
+    # threading.Thread would wait for ever for a thread that has no memory to begin with
+    start_new_thread(repeat, ())
+    try:
+        yield
+    finally:
+        with turn:
+            over.set()
 
 
 def end_with(parent: int) -> None:

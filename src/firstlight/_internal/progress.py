@@ -1,34 +1,37 @@
 """Progress bars that appear on a terminal only, so that pipes and logs stay clean."""
 
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Any
 
+from firstlight._internal.processes import repeating
 from firstlight._internal.safe_text import visible
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
 
 
 class Bar:
-    """The part of a progress bar that long-running code uses; without a task it shows nothing."""
+    """The part of a progress bar that long-running code uses.
 
-    def __init__(self, shown: "Progress | None" = None, task: "TaskID | None" = None) -> None:
-        self._shown, self._task = shown, task
+    Parameters
+    ----------
+    show : callable
+        Told the position and the short text beside the bar whenever one of them changes.
+    """
+
+    def __init__(self, show: Callable[[float, str], object]) -> None:
+        self._show, self._completed, self._note = show, 0.0, ""
 
     def advance(self, amount: float = 1.0) -> None:
         """Move on by `amount` of the total."""
-        if self._shown is not None and self._task is not None:
-            self._shown.advance(self._task, amount)
+        self.update(completed=self._completed + amount)
 
     def update(self, *, completed: float | None = None, note: str | None = None) -> None:
-        """Set the position or the short text beside the bar."""
-        if self._shown is not None and self._task is not None:
-            fields = {} if note is None else {"note": visible(note)}
-            self._shown.update(self._task, completed=completed, **fields)  # type: ignore[arg-type]
+        """Set the position or the short text."""
+        self._completed = self._completed if completed is None else completed
+        self._note = self._note if note is None else note
+        self._show(self._completed, self._note)
 
 
 def is_watched() -> bool:
@@ -39,10 +42,6 @@ def is_watched() -> bool:
 def tell(name: str, words: str) -> None:
     """Print a finding of a long command, above the bars if there are any."""
     print(visible(f"{name}: {words}"), file=sys.stderr)
-
-
-def _minutes(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 class Plan:
@@ -100,24 +99,10 @@ class Plan:
         >>> plan.words
         'accuracy, about 1:20 left'
         """
-        left = round(self.left)
-        return f"{self.step or 'starting'}, {f'about {_minutes(left)} left' if left else 'nearly done'}"
-
-
-class _Step(Bar):
-    """A bar that moves the step of a plan."""
-
-    def __init__(self, plan: Plan, total: float | None) -> None:
-        super().__init__()
-        self._plan, self._total, self._amount = plan, total, 0.0
-
-    def advance(self, amount: float = 1.0) -> None:
-        self.update(completed=self._amount + amount)
-
-    def update(self, *, completed: float | None = None, note: str | None = None) -> None:
-        if completed is not None and self._total:
-            self._amount = completed
-            self._plan.at(completed / self._total)
+        minutes, seconds = divmod(left := round(self.left), 60)
+        return (
+            f"{self.step or 'starting'}, {f'about {minutes}:{seconds:02d} left' if left else 'nearly done'}"
+        )
 
 
 TELLING = 0.1  # share of a step from which its own pace counts
@@ -135,31 +120,27 @@ def planned(*, show: bool | None = None) -> Iterator[Plan]:
         By default on a terminal only. True prints a line every 15 seconds where there is no terminal.
     """
     global _plan
-    plan, watched, over = Plan(), is_watched() and show is not False, threading.Event()
+    plan, watched = Plan(), is_watched() and show is not False
     if not (watched or show):
         yield plan
         return
 
-    def keep_telling() -> None:
-        while not over.wait(0.5 if watched else LINE_SECONDS):
-            if watched:
-                bar.update(completed=plan.share, note=plan.words)
-            else:
-                print(visible(f"firstlight: {plan.words}."), file=sys.stderr, flush=True)
+    def tell_time() -> None:
+        if watched:
+            bar.update(completed=plan.share, note=plan.words)
+        else:
+            print(visible(f"firstlight: {plan.words}."), file=sys.stderr, flush=True)
 
     with progress("", total=1.0, unit="plan", show=watched) as bar:
         before, _plan = _plan, plan
-        teller = threading.Thread(target=keep_telling, daemon=True)
-        teller.start()
         try:
-            yield plan
+            with repeating(tell_time, 0.5 if watched else LINE_SECONDS):
+                yield plan
         finally:
             _plan = before
-            over.set()
-            teller.join()
 
 
-_shown: "Progress | None" = None
+_shown: Any = None
 
 
 @contextmanager
@@ -177,21 +158,21 @@ def progress(label: str, *, total: float | None, unit: str = "", show: bool | No
     show : bool, optional
         Force the bar on or off; by default it is shown on a terminal only.
     """
-    if _plan is not None:
-        yield _Step(_plan, total)
+    if (plan := _plan) is not None:
+        yield Bar(lambda completed, _: plan.at(completed / total) if total else None)
     elif not (is_watched() if show is None else show):
-        yield Bar()
+        yield Bar(lambda completed, note: None)
     else:
         with _bars(unit) as shown:
             task = shown.add_task(visible(label), total=total, unit=unit, note="")
             try:
-                yield Bar(shown, task)
+                yield Bar(lambda completed, note: shown.update(task, completed=completed, note=visible(note)))
             finally:
                 shown.remove_task(task)
 
 
 @contextmanager
-def _bars(unit: str) -> Iterator["Progress"]:
+def _bars(unit: str) -> Iterator[Any]:
     """The bars that are on the terminal already, or new ones."""
     global _shown
     if _shown is not None:
@@ -200,15 +181,13 @@ def _bars(unit: str) -> Iterator["Progress"]:
     from rich import progress as rich  # imported when shown: 100 ms
     from rich.console import Console
 
-    words = [
-        rich.TextColumn(f"{{task.{name}}}", markup=False)
-        for name in ("description", "fields[unit]", "fields[note]")
-    ]
+    text, bar = partial(rich.TextColumn, markup=False), rich.BarColumn()
+    label, count, note = text("{task.description}"), text("{task.fields[unit]}"), text("{task.fields[note]}")
     left = rich.TimeRemainingColumn(elapsed_when_finished=True)
     columns = {
-        "plan": [rich.BarColumn(), words[2]],
-        "bytes": [words[0], rich.BarColumn(), rich.DownloadColumn(), rich.TransferSpeedColumn(), left],
-    }.get(unit, [words[0], rich.BarColumn(), rich.MofNCompleteColumn(), words[1], left, words[2]])
+        "plan": [bar, note],
+        "bytes": [label, bar, rich.DownloadColumn(), rich.TransferSpeedColumn(), left],
+    }.get(unit, [label, bar, rich.MofNCompleteColumn(), count, left, note])
     with rich.Progress(*columns, console=Console(stderr=True), transient=True) as _shown:
         try:
             yield _shown

@@ -29,15 +29,6 @@ def _escaped(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
-def is_utf8(text: str) -> bool:
-    """Whether the text can be written as UTF-8; a file name of other bytes cannot."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def inert(value: Any) -> Any:
     """Put a quote in front of words that a spreadsheet would take for a formula.
 

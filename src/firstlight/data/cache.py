@@ -19,7 +19,6 @@ from firstlight._internal.environment import user_folder
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.files import (
     clear_disk_errors,
-    flush,
     locked,
     remove_whole,
     seal_of,
@@ -133,10 +132,10 @@ def cache_folder() -> Path:
 def is_cached(name: str) -> bool:
     """Whether a whole copy of the data set lies in the cache."""
     with _reading(name):
-        return _is_there(name)
+        return _has_manifest(name)
 
 
-def _is_there(name: str) -> bool:
+def _has_manifest(name: str) -> bool:
     return is_regular(cache_folder() / name / MANIFEST)
 
 
@@ -144,12 +143,8 @@ def demand_writable_cache() -> None:
     """Fail before a long download, not after it, if the result could not be kept."""
     root = cache_folder()
     with clear_disk_errors(root):
-        if root.exists() and not root.is_dir():
-            raise StoreProblem(
-                f"The data folder {root} is a file. Remove it, or set FIRSTLIGHT_DATA to a folder."
-            )
         root.mkdir(parents=True, exist_ok=True)
-        sweep(root, [".*.part", ".*.lock"])
+        sweep(root)
         with tempfile.TemporaryFile(dir=root):
             pass
 
@@ -161,7 +156,7 @@ def write_cache(name: str, splits: Mapping[str, StoredImages], *, origin: str, r
     """
     demand_writable_cache()
     target = cache_folder() / name
-    # the lock is taken within the block and held until the folder has its name
+    # the lock is taken once all is written, and held until the folder has its name
     with contextlib.ExitStack() as writing, whole_folder(target) as folder:
         files = {}
         for split, images in splits.items():
@@ -173,10 +168,8 @@ def write_cache(name: str, splits: Mapping[str, StoredImages], *, origin: str, r
         body: dict[str, Any] = {"format": FORMAT, "name": name, "origin": origin, "files": files}
         body["sha256"] = seal_of(body)
         (folder / MANIFEST).write_text(json.dumps(body, indent=1))
-        for file in folder.iterdir():  # what takes long happens before the others have to wait
-            flush(file)
-        writing.enter_context(locked(_lock(name)))
-        if replace or not _is_there(name):
+        writing.enter_context(locked(target))
+        if replace or not _has_manifest(name):
             remove_whole(target.resolve())  # a link stays
     return target
 
@@ -184,39 +177,21 @@ def write_cache(name: str, splits: Mapping[str, StoredImages], *, origin: str, r
 def read_cache(name: str, split: str) -> StoredImages:
     """Read one split after checking that not a bit has changed since it was written."""
     with _reading(name):
-        return _read(name, split)
-
-
-def _read(name: str, split: str) -> StoredImages:
-    folder = cache_folder() / name
-    try:
-        file = folder / f"{split}.safetensors"
-        expected = _manifest(name)["files"].get(file.name)
-        if expected is None:
-            raise _NoSplit(f"The copy of {name} in the cache has no split {split!r}.")
-        _verify(file, expected["sha256"])
-        content = load_tensors(file)
-        tensors, classes = content.tensors, tuple(json.loads(content.words["classes"]))
-        attributes = {k.partition("/")[2]: v for k, v in tensors.items() if k.startswith("attribute/")}
-        return StoredImages(tensors["x"], tensors["y"].to(torch.int64), classes, attributes)
-    except _NoSplit:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(name, error) from error
-
-
-class _NoSplit(InvalidInput):
-    """The copy is whole, but what is asked for is no part of it."""
+        file = cache_folder() / name / f"{split}.safetensors"
+        files = manifest(name)["files"]
+        if file.name not in files:
+            raise InvalidInput(f"The copy of {name} in the cache has no split {split!r}.")
+        with _telling_damage(name):
+            _verify(file, files[file.name]["sha256"])
+            content = load_tensors(file)
+            tensors, classes = content.tensors, tuple(json.loads(content.words["classes"]))
+            attributes = {k.partition("/")[2]: v for k, v in tensors.items() if k.startswith("attribute/")}
+            return StoredImages(tensors["x"], tensors["y"].to(torch.int64), classes, attributes)
 
 
 def manifest(name: str) -> dict[str, Any]:
     """What was written beside a cached data set: its files, their checksums and where they came from."""
-    with _reading(name):
-        return _manifest(name)
-
-
-def _manifest(name: str) -> dict[str, Any]:
-    try:
+    with _reading(name), _telling_damage(name):
         body: dict[str, Any] = read_json(cache_folder() / name / MANIFEST)
         if not isinstance(body.get("files"), dict):
             raise ValueError(f"{MANIFEST} lists no files")
@@ -227,9 +202,7 @@ def _manifest(name: str) -> dict[str, Any]:
                 raise ValueError(f"{MANIFEST} was changed after it was written")
         if body.get("name") != name:
             raise ValueError(f"it is a copy of {body.get('name')!r} under another name")
-    except (OSError, ValueError, AttributeError) as error:
-        raise _damaged(name, error) from error
-    return body
+        return body
 
 
 def remove_cached(name: str) -> bool:
@@ -237,13 +210,9 @@ def remove_cached(name: str) -> bool:
     target = cache_folder() / name
     if not target.is_dir():
         return False
-    with locked(_lock(name)):
+    with locked(target):
         remove_whole(target)
     return True
-
-
-def _lock(name: str) -> Path:
-    return cache_folder() / f".{name}.lock"
 
 
 @contextlib.contextmanager
@@ -252,16 +221,20 @@ def _reading(name: str) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         if cache_folder().is_dir():
             with contextlib.suppress(StoreProblem, OSError):
-                held.enter_context(locked(_lock(name), shared=True))
+                held.enter_context(locked(cache_folder() / name, shared=True))
         yield
 
 
-def _damaged(name: str, error: Exception) -> StoreProblem:
-    reason = str(error).rstrip(".")
-    return StoreProblem(
-        f"The cached data set {name!r} is damaged ({reason}). It was not used; remove it with "
-        f"`firstlight data rm {name}` (folder {cache_folder() / name}) and get it again."
-    )
+@contextlib.contextmanager
+def _telling_damage(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = str(error).rstrip(".")
+        raise StoreProblem(
+            f"The cached data set {name!r} is damaged ({reason}). It was not used; remove it with "
+            f"`firstlight data rm {name}` (folder {cache_folder() / name}) and get it again."
+        ) from error
 
 
 def _verify(file: Path, sha256: str) -> None:

@@ -59,7 +59,7 @@ def train_network(name: str, *, again: bool = False, show: bool | None = None) -
     with clear_disk_errors(bank):
         bank.mkdir(parents=True, exist_ok=True)
     checkpoint = bank / f".{name}.checkpoint"
-    with locked(bank / f".{name}.lock"):
+    with locked(bank / name):
         if (bank / name / CARD).exists() and not again:
             _remove_checkpoint(checkpoint)  # of a process that was killed when all was written
             raise InvalidInput(f"{name} is in {bank} already. Say `--again` to replace it.")

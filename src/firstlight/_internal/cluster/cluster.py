@@ -1,7 +1,6 @@
 """A Dask cluster from the client's side: data sent once, outcomes as they come, faults told in one line."""
 
 import asyncio
-import importlib
 import logging
 import queue
 import signal
@@ -28,6 +27,7 @@ from firstlight._internal.cluster.cluster_worker import (
 )
 from firstlight._internal.cluster.packed_arrays import Packed, pack
 from firstlight._internal.errors import ClusterProblem, InvalidInput
+from firstlight._internal.optional import optional_module
 from firstlight._internal.processes import postponed_interrupts
 from firstlight._internal.untrusted_files import read_json, reason_of
 
@@ -52,10 +52,7 @@ def connected(address: str) -> Iterator["Cluster"]:
         ``tcp://host:port`` or ``tls://host:port`` of a Dask scheduler, the path of a scheduler file, or ``local:N``
         for N worker processes of this machine that end with the block.
     """
-    try:
-        distributed = importlib.import_module("distributed")
-    except ImportError as error:
-        raise InvalidInput("A cluster needs Dask: `pip install firstlight[cluster]`.") from error
+    distributed = optional_module("distributed", extra="cluster", purpose="A cluster")
     with ExitStack() as stack:
         stack.enter_context(_quiet())
         target = _target(address, stack, distributed)
@@ -107,7 +104,7 @@ class Cluster:
         tasks: Sequence[Any],
         *,
         run: Runner,
-        listen: Callable[[int, float, str], None] | None = None,
+        listen: Callable[[int, float, str], None],
     ) -> Iterator[tuple[int, Finished]]:
         """Give all tasks to the workers and yield what comes back, with the index of its task, as it comes.
 
@@ -117,16 +114,14 @@ class Cluster:
             What to apply to what.
         run : callable
             Applies the function to a task on the worker; returns the outcome and its CPU time.
-        listen : callable, optional
+        listen : callable
             Told the index of a task, the fraction of it that is done, and a note, about once a second.
         """
-        topic = f"firstlight-{uuid.uuid4().hex}" if listen is not None else ""
-        sending = _Sending(self, Call(function, run, topic, stored_runs()))
+        sending = _Sending(self, Call(function, run, f"firstlight-{uuid.uuid4().hex}", stored_runs()))
         with ExitStack() as stack:
             stack.callback(sending.cancel)
-            if listen is not None:
-                self.client.subscribe_topic(topic, lambda event: listen(*event[1]))
-                stack.callback(_unless_gone, self.client.unsubscribe_topic, topic)
+            self.client.subscribe_topic(sending.name, lambda event: listen(*event[1]))
+            stack.callback(_unless_gone, self.client.unsubscribe_topic, sending.name)
             for index, task in enumerate(tasks):
                 sending.submit(index, pack(task, sending.arrays))
             while sending.pending:
@@ -135,37 +130,30 @@ class Cluster:
 
     def send(self, things: Mapping[str, np.ndarray | Packed]) -> dict[str, Any]:
         """Put named things on the workers, each once, and return their futures."""
-        for name in things:
-            if name in self._sent and self._sent[name][0].status != "finished":  # lost with who held it
-                del self._sent[name]
-        # a key of its own for each sending: a late release of a lost one must not touch its successor
-        keys = {n: f"firstlight-{n[:16]}-{uuid.uuid4().hex[:8]}" for n in things if n not in self._sent}
-        if keys:
-            sizes = {name: getattr(things[name], "nbytes", 0) for name in keys}
-            self._make_room(sum(sizes.values()), keep=things)
-            futures = self._scattered({keys[name]: things[name] for name in keys}, sum(sizes.values()))
-            self._sent |= {name: (futures[key], sizes[name]) for name, key in keys.items()}
+        for name, thing in things.items():
+            if name not in self._sent or self._sent[name][0].status != "finished":  # lost with who held it
+                size = getattr(thing, "nbytes", 0)
+                self._make_room(size, keep=things)
+                self._sent[name] = (self._scattered(name, thing, size), size)
         return {name: self._sent[name][0] for name in things}
 
-    def _scattered(self, things: dict[str, Any], size: int) -> dict[str, Any]:
-        """Copy things to all workers that answer, so that they outlive any of them."""
+    def _scattered(self, name: str, thing: np.ndarray | Packed, size: int) -> Any:
+        """Copy a thing to all workers that answer, so that it outlives any of them."""
 
-        async def scatter() -> dict[str, Any]:
-            sent = self.client.scatter(things, workers=workers, broadcast=True, hash=False)
-            futures: dict[str, Any] = await asyncio.wait_for(sent, ANSWER_SECONDS + size / SLOWEST)
-            return futures
+        async def scatter() -> Any:
+            # a key of its own for each sending: a late release of a lost one must not touch its successor
+            key = f"firstlight-{name[:16]}-{uuid.uuid4().hex[:8]}"
+            sent = self.client.scatter({key: thing}, workers=workers, broadcast=True, hash=False)
+            return (await asyncio.wait_for(sent, ANSWER_SECONDS + size / SLOWEST))[key]
 
         for _ in range(ATTEMPTS):
             while not (listed := self.check(now=True)):  # nobody to send to; the check gives up in time
                 time.sleep(0.2)
             workers = [address for address in self.workers if address in listed] or None
             with suppress(TimeoutError, OSError, ValueError, KeyError, asyncio.CancelledError):
-                futures: dict[str, Any] = self.client.sync(scatter)
-                return futures
+                return self.client.sync(scatter)
             self.workers = self._compared()  # without those that no longer answer
-        raise ClusterProblem(
-            f"The workers at {self.address} took no data, {ATTEMPTS} times. Look at their logs."
-        )
+        raise _given_up(f"The workers at {self.address} took no data, {ATTEMPTS} times", "look at their logs")
 
     def _make_room(self, size: int, keep: Collection[str]) -> None:
         """Release the oldest arrays that are not needed now, if the workers hold too many."""
@@ -195,9 +183,7 @@ class Cluster:
                 notes["did not answer; Dask gives its tasks to others if it stays silent"] += 1
                 continue
             if isinstance(theirs, BaseException):
-                raise InvalidInput(
-                    f"Every worker must have firstlight; {worker} answers {reason_of(theirs)}."
-                )
+                raise InvalidInput(f"Every worker must have firstlight; {worker} says {reason_of(theirs)}.")
             if other := difference(theirs, ours):
                 raise InvalidInput(
                     f"Every worker must compute as this machine does; {worker} has {other}. "
@@ -226,16 +212,12 @@ class Cluster:
                 workers = self._threads()
             except (TimeoutError, OSError) as error:
                 if self.client.status != "connecting":
-                    raise ClusterProblem(
-                        f"The Dask scheduler at {self.address} no longer answers. Finished runs are kept: start it "
-                        "again and repeat the command."
-                    ) from error
+                    words = f"The Dask scheduler at {self.address} no longer answers"
+                    raise _given_up(words, "start it again") from error
         self._alone_since = 0.0 if workers else self._alone_since or time.monotonic()
         if not workers and time.monotonic() - self._alone_since > ALONE_SECONDS:
-            raise ClusterProblem(
-                f"The scheduler at {self.address} has had no worker for {ALONE_SECONDS:g} s. Finished runs are kept: "
-                "start workers and repeat the command."
-            )
+            words = f"The scheduler at {self.address} has had no worker for {ALONE_SECONDS:g} s"
+            raise _given_up(words, "start workers")
         return workers
 
 
@@ -243,7 +225,7 @@ class _Sending:
     """Tasks of one call that are on their way."""
 
     def __init__(self, cluster: Cluster, call: Call) -> None:
-        self.cluster, self.name = cluster, uuid.uuid4().hex
+        self.cluster, self.name = cluster, call.topic
         self.arrays: dict[str, np.ndarray] = {}
         self.call = pack(call, self.arrays)
         self.pending: dict[str, tuple[Any, int, Packed]] = {}
@@ -265,29 +247,23 @@ class _Sending:
 
         try:
             future = self._done.get(timeout=0.2)
-        except queue.Empty:
+            _, index, task = self.pending[future.key]
+        except (queue.Empty, KeyError):  # none came, or one that was sent again
             return
-        if future.key not in self.pending:
-            return
-        _, index, task = self.pending[future.key]
         if future.status in ("cancelled", "lost"):
             del self.pending[future.key]
             self._attempts[index] += 1
             if self._attempts[index] >= ATTEMPTS:
-                raise ClusterProblem(
-                    f"The cluster at {self.cluster.address} lost the same data {ATTEMPTS} times. Finished runs are "
-                    "kept: look at the workers' logs and repeat the command."
-                )
+                words = f"The cluster at {self.cluster.address} lost the same data {ATTEMPTS} times"
+                raise _given_up(words, "look at the workers' logs")
             self.cluster.check(now=True)
             self.submit(index, task)
             return
         try:
             finished = future.result(timeout=RESULT_SECONDS)
         except KilledWorker as error:
-            raise ClusterProblem(
-                "One task ended every worker that tried it. Often the workers have too little memory: give them more, "
-                "or start fewer on each machine."
-            ) from error
+            words = "One task ended every worker that tried it, as happens when memory runs out"
+            raise _given_up(words, "start fewer workers on each machine") from error
         except (TimeoutError, asyncio.CancelledError):  # its worker was lost: another one computes it again
             future.add_done_callback(self._done.put)
             return
@@ -357,16 +333,14 @@ def _children_deaf_to_ctrl_c() -> Iterator[None]:
 def _demand_certificates(distributed: Any) -> None:
     """Ask for certificates before Dask does, whose client leaves a trail of errors without them."""
     try:
-        context = distributed.Security().get_connection_args("client")["ssl_context"]
+        if distributed.Security().get_connection_args("client")["ssl_context"] is None:
+            raise ValueError("none is named")
     except (OSError, ValueError) as error:
         raise InvalidInput(
-            f"`cluster` must have certificates that can be read ({reason_of(error)})."
+            f"`cluster` at a tls:// address needs certificates that can be read ({reason_of(error)}): set "
+            "DASK_DISTRIBUTED__COMM__TLS__CA_FILE, DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and "
+            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY."
         ) from error
-    if context is None:
-        raise InvalidInput(
-            "`cluster` at a tls:// address needs certificates: set DASK_DISTRIBUTED__COMM__TLS__CA_FILE, "
-            "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT and DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY."
-        )
 
 
 @contextmanager
@@ -374,14 +348,18 @@ def _quiet() -> Iterator[None]:
     """Keep Dask's log off the terminal: its troubles end in one line of ours."""
     ours = ("distributed", "tornado", "asyncio")
     names = {name for name in logging.root.manager.loggerDict if name.split(".")[0] in ours}.union(ours)
-    levels = {name: logging.getLogger(name).level for name in names}
-    for name in names:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    levels = [(logger, logger.level) for logger in map(logging.getLogger, names)]
+    for logger, _ in levels:
+        logger.setLevel(logging.CRITICAL + 1)
     try:
         yield
     finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
+        for logger, level in levels:
+            logger.setLevel(level)
+
+
+def _given_up(what: str, remedy: str) -> ClusterProblem:
+    return ClusterProblem(f"{what}. Finished runs are kept: {remedy} and repeat the command.")
 
 
 def _unless_gone(act: Callable[..., Any], *arguments: Any, **options: Any) -> None:

@@ -45,7 +45,7 @@ class Call:
     run : callable
         Applies it, and returns the outcome and its CPU time.
     topic : str
-        Where to report how far a task is; empty if nobody watches.
+        Where to report how far a task is.
     stored : frozenset of str
         Names of the runs on the client's machine.
     """
@@ -84,24 +84,21 @@ class Finished:
 # seeds and thread counts belong to the process: threads of one worker take turns
 _one_task = threading.Lock()
 _current: Finished | None = None  # the task in this process
-# most often the next task needs the arrays of the last one too
-_last_call: "tuple[Packed | None, Call | None]" = (None, None)
+_last_call: "dict[Packed, Call]" = {}  # most often the next task needs its arrays too
 
 
 def work(
     ours: Mapping[str, str], call: "Packed", task: "Packed", index: int, arrays: "Mapping[str, np.ndarray]"
 ) -> Finished:
     """Run one task in this process for a client that has the facts `ours`."""
-    global _last_call
     if other := difference(facts(), ours):
         raise ClusterProblem(f"A worker has {other}. Install the same on all machines.")
     # functions are unpacked as on a worker too: a store among their data finds its folder on this machine
     with _one_task, assigned() as finished:
-        if _last_call[0] != call:
-            _last_call = (None, None)  # frees the memory of the last one first
-            _last_call = (call, call.unpack(arrays))
-        common = _last_call[1]
-        assert common is not None
+        if call not in _last_call:
+            _last_call.clear()  # frees its memory first
+            _last_call[call] = call.unpack(arrays)
+        common = _last_call[call]
         finished.stored = common.stored
         try:
             report = _reporter(common.topic, index)
@@ -125,17 +122,15 @@ def assigned() -> Iterator[Finished]:
 
 def _reporter(topic: str, index: int) -> Report:
     """Tell the client at most once a second how far the task is."""
-    if not topic:
-        return lambda done, note: None
-    from distributed import get_worker
-
-    worker, last = get_worker(), 0.0
+    last = 0.0
 
     def report(done: float, note: str) -> None:
         nonlocal last
         if (now := time.monotonic()) - last > _BEAT_SECONDS:
+            from distributed import get_worker
+
             last = now
-            worker.log_event(topic, [index, done, note])
+            get_worker().log_event(topic, [index, done, note])
 
     return report
 
@@ -170,7 +165,7 @@ def leave_to_client(id: str) -> None:
 def hand_over(folder: Path) -> None:
     """Send a finished run folder home with the outcome of the present task; do nothing outside a cluster."""
     if _current is not None and folder.parent == runs_folder() and folder.name not in _current.stored:
-        files = [file for file in sorted(folder.iterdir()) if is_regular(file)]
+        files = filter(is_regular, folder.iterdir())
         _current.runs[folder.name] = {file.name: file.read_bytes() for file in files}
 
 

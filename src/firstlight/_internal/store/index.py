@@ -1,7 +1,5 @@
 """The runs of a folder, described by their `run.json` alone: arrays are neither read nor compared, nor is torch."""
 
-import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,14 +16,10 @@ COLUMNS = ("id", "what", "finished", "cpu s", "commit")
 
 def run_ids(root: Path) -> list[str]:
     """Names of all run folders, newest first, damaged ones included."""
-    if not root.is_dir():
-        return []
     ages: dict[str, float] = {}
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if re.fullmatch(r"[0-9a-f]{16}", entry.name):
-                with suppress(FileNotFoundError):  # just removed
-                    ages[entry.name] = entry.stat(follow_symlinks=False).st_mtime
+    for folder in root.glob("[0-9a-f]" * 16):
+        with suppress(FileNotFoundError):  # just removed
+            ages[folder.name] = folder.lstat().st_mtime
     return sorted(ages, key=lambda id: ages[id], reverse=True)
 
 

@@ -1,9 +1,7 @@
 """Run folders: what was computed, from what, at what cost. Content-addressed and written whole."""
 
-import hashlib
 import json
 import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +17,6 @@ from firstlight._internal.environment import code_commit, environment
 from firstlight._internal.errors import InvalidInput, StoreProblem
 from firstlight._internal.executor import cpu_seconds, credit_cpu
 from firstlight._internal.files import (
-    canonical_json,
     clear_disk_errors,
     locked,
     remove_whole,
@@ -28,7 +25,6 @@ from firstlight._internal.files import (
     sweep,
     whole_folder,
 )
-from firstlight._internal.safe_text import is_utf8
 from firstlight._internal.store.encoding import decode, encode
 from firstlight._internal.store.index import ARRAYS, RUN, read_body, run_ids
 from firstlight._internal.tensor_files import load_tensors, save_tensors
@@ -77,7 +73,7 @@ class RunSpec:
         }  # fmt: skip
         if self.device != "cpu":
             body["device"] = self.device
-        return hashlib.sha256(canonical_json(body).encode()).hexdigest()[:16]
+        return seal_of(body)[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,14 +102,10 @@ class Store:
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or runs_folder()
-        if self.root not in _swept:
-            _swept.add(self.root)
-            sweep(self.root, [".*.part"])
-            sweep(scratch := self.root / ".scratch", ["*.lock"])
-            if scratch.is_dir():  # processes that were killed when all was written
-                finished = [entry.name for entry in scratch.iterdir() if (self.root / entry.stem).exists()]
-                sweep(scratch, finished, days=0.0)
-            sweep(Path(tempfile.gettempdir()), ["firstlight-*"])
+        sweep(self.root / ".scratch")
+        for scratch in (self.root / ".scratch").glob("[0-9a-f]" * 16):
+            if (self.root / scratch.name).exists():  # its process was killed when all was written
+                shutil.rmtree(scratch, ignore_errors=True)
 
     def __reduce__(self) -> tuple[Callable[[Path, bool], "Store"], tuple[Path, bool]]:
         return _received, (self.root, self.root == runs_folder())
@@ -134,7 +126,7 @@ class Store:
         scratch = self.root / ".scratch" / spec.id
         with clear_disk_errors(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
-        with locked(scratch.with_suffix(".lock"), patience=PATIENCE):
+        with locked(scratch, patience=PATIENCE):
             if spec not in self:
                 wall, cpu = time.perf_counter(), cpu_seconds()
                 with _new_account():
@@ -175,10 +167,8 @@ class Store:
                 "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             }
             body["sha256"] = seal_of(body)
-            text = json.dumps(body, indent=1, ensure_ascii=False)
-            if not is_utf8(text):  # names of files may hold any bytes
-                text = json.dumps(body, indent=1)
-            (folder / RUN).write_text(text, encoding="utf-8")
+            # ASCII only: names of files may hold bytes that are no text
+            (folder / RUN).write_text(json.dumps(body, indent=1), encoding="utf-8")
 
     def load(self, id: str) -> Run:
         """Read one run and check that not a bit has changed since it was written."""
@@ -190,9 +180,7 @@ class Store:
             with guarded(folder / RUN, "a run"):
                 if sha256_of(folder / ARRAYS) != body["arrays_sha256"]:
                     raise ValueError(f"{ARRAYS} was changed after it was written")
-            arrays = load_tensors(folder / ARRAYS).tensors
-            with guarded(folder / RUN, "a run"):
-                return _run(folder, body, arrays)
+                return _run(folder, body, load_tensors(folder / ARRAYS).tensors)
         except StoreProblem as error:
             raise StoreProblem(
                 f"Run {id} cannot be read: {error}. Use the version that wrote it, or remove it "
@@ -251,7 +239,6 @@ def _run(folder: Path, body: dict[str, Any], arrays: dict[str, Tensor]) -> Run:
     return run
 
 
-_swept: set[Path] = set()
 _credited: set[str] = set()
 
 

@@ -12,10 +12,11 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol, runtime_checkable
 
 from firstlight._internal.errors import FirstlightError, InvalidInput
-from firstlight._internal.files import BLOCK, scratch_folder
+from firstlight._internal.files import scratch_folder
 from firstlight._internal.progress import Bar, progress
 from firstlight._internal.untrusted_files import FAILURES, demand_plausible, is_regular, reason_of
 
+_BLOCK = 1 << 20
 _DAMAGE = (tarfile.TarError, lzma.LZMAError)
 # what the disk is to blame for; other numbers come from names and offsets in the archive
 _DISK = (
@@ -89,7 +90,7 @@ def _demand_end(tar: tarfile.TarFile, archive: Path, unfolded: int) -> None:
     """Read on to the end: the checksum of the compression is there, and a damaged header passes for the end."""
     assert tar.fileobj is not None
     tar.fileobj.seek(tar.offset)
-    while block := tar.fileobj.read(BLOCK):
+    while block := tar.fileobj.read(_BLOCK):
         unfolded += len(block)
         demand_plausible(archive, unfolded)
         if block.strip(b"\0"):
@@ -126,7 +127,7 @@ def _write(content: _Readable, target: Path, size: int, archive: Path) -> None:
             f"{free / 1e9:.1f} GB are free. Unpack it on a larger disk and point to the folder."
         )
     with target.open("wb") as file:
-        shutil.copyfileobj(content, file, BLOCK)
+        shutil.copyfileobj(content, file, _BLOCK)
     if target.stat().st_size != size:
         raise EOFError(f"{target.name} ends early")
 

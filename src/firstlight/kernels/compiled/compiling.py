@@ -1,5 +1,6 @@
 """How inner loops are compiled: loosely where no digit is lost, kept on disk, with the widest vectors."""
 
+import mmap
 from typing import Any, no_type_check
 
 import numba
@@ -9,14 +10,26 @@ from numba.extending import intrinsic
 # `no_type_check` also keeps run-time checks of shapes, which tests put on every function, out of compiled code.
 # No `afn` and no `arcp`: square roots and quotients stay correctly rounded.
 LOOSE = {"contract", "reassoc", "nsz", "nnan", "ninf"}
+LLVM_BYTES = 256 << 20  # more than it took for any of our loops
 
 
 def compiled(function: Any) -> Any:
     """Compile when first called; keep the machine code on disk where that is possible."""
     try:
-        return numba.njit(fastmath=LOOSE, nogil=True, cache=True)(function)
+        loop = numba.njit(fastmath=LOOSE, nogil=True, cache=True)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
-        return numba.njit(fastmath=LOOSE, nogil=True)(function)
+        loop = numba.njit(fastmath=LOOSE, nogil=True)(function)
+    compile_for = loop.compile
+
+    def compile_with_room(signature: Any) -> Any:
+        try:
+            mmap.mmap(-1, LLVM_BYTES).close()
+        except OSError as error:  # LLVM would end the process
+            raise MemoryError from error
+        return compile_for(signature)
+
+    loop.compile = compile_with_room
+    return loop
 
 
 @intrinsic
