@@ -18,7 +18,7 @@ from firstlight._internal.progress import Plan, planned
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz import Ansatz, ansatz_from
-from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES, FilterFaults
+from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES, FilterFaults, filter_activity
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
     LayerMaps,
@@ -28,11 +28,10 @@ from firstlight.measures.feature_ansatz.layer_maps import (
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network
-from firstlight.questions.inspect.accuracy import N_LARGE, N_SMALL, outcome
+from firstlight.questions.inspect.accuracy import is_large, n_shown, outcome_and_activity
 from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
 from firstlight.questions.inspect.result import Inspection
 from firstlight.questions.inspect.without_gradients import (
-    N_FIRST_LARGE,
     AppliedLayers,
     applied_layers,
     changes_of,
@@ -45,7 +44,6 @@ from firstlight.questions.inspect.without_gradients import (
 )
 from firstlight.questions.regime.measure import RegimeResult, regime
 
-LARGE_PIXELS = 128**2
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
 FAST_SMALL, FAST_LARGE = 64, 8
 N_REGIME, N_REGIME_LARGE = 32, 4  # images of the tangent kernels
@@ -169,35 +167,27 @@ class _Look:
         return self.given.x if isinstance(self.given, ImageData) else self.given
 
     @property
-    def is_large(self) -> bool:
-        """Whether a forward pass of a thousand images would take minutes."""
-        return self.x[0, 0].numel() > LARGE_PIXELS
-
-    @property
     def n_initial(self) -> int:
         """Images for the gradients of the initial network: it is a control, and has the error bars of a control."""
         return max(1, len(self.x) // 4)
 
     @property
-    def n_first(self) -> int:
-        """Images on which dead filters are looked for before the first page."""
-        return N_FIRST_LARGE if self.is_large else ENOUGH_IMAGES
+    def n_later(self) -> int:
+        """Images on which silent filters are looked for after the first page."""
+        return min(ENOUGH_IMAGES, len(self.given)) - n_shown(self.given)
 
     def seconds(self, applied: AppliedLayers) -> dict[str, float]:
         """Steps and the seconds that each should take."""
         pass_ = applied.seconds
-        labelled = isinstance(self.given, ImageData) and self.output_part is None
-        right = min(N_LARGE if self.is_large else N_SMALL, len(self.given)) if labelled else 0
         correlations = seconds_of_correlations(applied)
         gradients = seconds_of_gradients(applied, len(self.x))
         steps = {
-            "accuracy": right * pass_ + 0.1,
-            "dead filters": min(self.n_first, len(self.given)) * pass_,
+            "accuracy and dead filters": min(n_shown(self.given), len(self.given)) * pass_ + 0.1,
             "first layer and movement": 1 + correlations / 8,
             "gradients": gradients,
             "gradients before training": seconds_of_gradients(applied, self.n_initial),
             "correlations": correlations * (1 if self.initial is None else 3),
-            "dead filters on 1,000 images": (min(ENOUGH_IMAGES, len(self.given)) - self.n_first) * pass_,
+            "dead filters on 1,000 images": self.n_later * pass_,
             "maps": N_SHOWN * 6 * pass_,
             "regime": gradients / 4,
             "what later papers add": gradients / (8 if self.initial is None else 4) + correlations,
@@ -208,11 +198,11 @@ class _Look:
 
     def first(self, applied: AppliedLayers, plan: Plan, begun: float) -> Inspection:
         """Accuracy, dead filters, first layer and movement: what needs no gradients."""
-        plan.begin("accuracy")
-        how_right = outcome(self.model, self.given, output_part=self.output_part, seed=self.seed)
+        plan.begin("accuracy and dead filters")
+        how_right, activity = outcome_and_activity(
+            self.model, self.given, layers=[*applied.layers], output_part=self.output_part, seed=self.seed
+        )
         rows = list(applied.layers.values())
-        plan.begin("dead filters")
-        faults = faults_of(self.model, rows, self.all_x, self.seed, n_images=self.n_first)
         plan.begin("first layer and movement")
         parameter = next(self.model.parameters())
         before = applied_layers(self.before, self.x[:1], self.layers)
@@ -231,7 +221,7 @@ class _Look:
             eigenvectors=(),
             maps=(),
             shown=_displayed(self.x[:N_SHOWN]),
-            faults=faults,
+            faults=faults_of(rows, activity),
             changes=changes_of(applied.layers, before.layers),
             initial_source="a fresh initialisation" if self.initial is None else "given",
             has_own_initial=self.initial is not None,
@@ -282,11 +272,11 @@ class _Look:
 
     def _faults_of_many(self, first: Inspection) -> tuple[FilterFaults, ...]:
         """Dead filters on a thousand images, where fewer left some silent and more are there."""
-        n_seen = min(ENOUGH_IMAGES, len(self.given))
-        if n_seen <= self.n_first or not any(fault.dead for fault in first.faults):
+        if self.n_later <= 0 or not any(fault.dead for fault in first.faults):
             return first.faults
         layers = applied_layers(self.model, self.x[:1], self.layers).layers
-        return faults_of(self.model, list(layers.values()), self.all_x, self.seed)
+        activity = filter_activity(self.model, self.all_x, layers=[*layers], seed=self.seed)
+        return faults_of(list(layers.values()), activity)
 
     def _regime(self, plan: Plan) -> tuple[RegimeResult | None, str]:
         if "regime" in plan.steps:
@@ -298,7 +288,7 @@ class _Look:
     def _features(self, trained: PatchGradients) -> FeatureReport | None:
         if self.output_part is not None:
             return None
-        n = (FAST_LARGE if self.fast else LARGE_IMAGES) if self.is_large else FAST_SMALL
+        n = (FAST_LARGE if self.fast else LARGE_IMAGES) if is_large(self.x) else FAST_SMALL
         try:
             return feature_report(
                 self.model, self.images, initial=self.initial, gradients=trained, n_images=n, seed=self.seed
@@ -319,8 +309,7 @@ def chosen_images(
         )
     if n_images is not None and n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
-    is_large = x[0, 0].numel() > LARGE_PIXELS
-    usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large else (FAST_SMALL if fast else SMALL_IMAGES)
+    usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large(x) else (FAST_SMALL if fast else SMALL_IMAGES)
     n = min(n_images or usual, len(x))
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
 
@@ -349,8 +338,7 @@ def regime_or_reason(
     count = len(images)
     if count < 2:
         return None, "it needs at least two images"
-    one = (images.x if isinstance(images, ImageData) else images)[0, 0]
-    most = N_REGIME_LARGE if one.numel() > LARGE_PIXELS else N_REGIME
+    most = N_REGIME_LARGE if is_large(images.x if isinstance(images, ImageData) else images) else N_REGIME
     try:
         return regime(
             model, images, initial=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,

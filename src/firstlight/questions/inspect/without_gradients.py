@@ -23,9 +23,8 @@ from firstlight._internal.environment import free_memory
 from firstlight._internal.errors import InvalidInput
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS
 from firstlight.measures.feature_ansatz.filter_activity import (
-    ENOUGH_IMAGES,
+    FilterActivity,
     FilterFaults,
-    filter_activity,
     filter_faults,
 )
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, discovered
@@ -34,7 +33,6 @@ from firstlight.measures.linearized.weight_change import LayerChange, layer_chan
 from firstlight.models.kinds import unwrapped
 from firstlight.questions.inspect.result import LayerSummary
 
-N_FIRST_LARGE = 64  # images larger than 128 x 128 on which dead filters are looked for before the first page
 FLOPS = 1e10  # of decompositions in double precision, in a second of one core
 PASS = 1.5  # a backward pass to the inputs of all layers, in forward passes: as many products, and their sums
 
@@ -98,17 +96,9 @@ def applied_layers(model: nn.Module, image: Tensor, names: str | Sequence[str] =
 
 
 def faults_of(
-    model: nn.Module,
-    layers: Sequence[AppliedLayer | LayerGradients],
-    images: Tensor,
-    seed: int,
-    *,
-    n_images: int = ENOUGH_IMAGES,
+    layers: Sequence[AppliedLayer | LayerGradients], activity: FilterActivity
 ) -> tuple[FilterFaults, ...]:
-    """Dead and duplicate filters; death is looked for on many images, as that takes forward passes only."""
-    activity = filter_activity(
-        model, images, layers=[layer.name for layer in layers], n_images=n_images, seed=seed
-    )
+    """Dead and duplicate filters."""
     return tuple(
         filter_faults(layer.filters, activity.active[layer.name], n_images=activity.n_images, name=layer.name)
         for layer in layers
