@@ -115,7 +115,11 @@ def test_pixels_between_the_common_normalisations_count_where_others_do_better(b
     inspection = firstlight.inspect(Halves(), weak, n_images=8, show=False)
     assert inspection_page(inspection).lead[0].startswith("No other verdict is given")
     right = outcome_of(bars.scaled([0.7], [0.02]))
-    assert (right.value, right.better, right.problem) == (1.0, None, "")  # a network may be trained on odd pixels
+    assert (right.value, right.better, right.problem) == (
+        1.0,
+        None,
+        "",
+    )  # a network may be trained on odd pixels
 
 
 def test_a_rarely_right_network_is_tried_with_other_pixels(bars):

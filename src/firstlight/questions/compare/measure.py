@@ -29,9 +29,10 @@ from firstlight.measures.linearized.weight_change import LayerChange, layer_chan
 from firstlight.models.kinds import as_network
 from firstlight.questions.inspect.accuracy import Outcome, outcome_and_activity
 from firstlight.questions.inspect.measure import (
-    chosen_images,
+    most_images,
     precision_words,
     regime_or_reason,
+    some_images,
 )
 from firstlight.questions.inspect.without_gradients import faults_of, profile_or_none
 from firstlight.questions.regime.measure import RegimeResult
@@ -301,7 +302,7 @@ def compare(
     if len(models) + (initial is not None) < 2:
         raise InvalidInput(f"`models` must hold at least 2 models to compare; got {len(models)}.")
     whole = tensor_or_images(data)
-    images = chosen_images(whole, n_images, True, seed)
+    images = some_images(whole, most_images(whole, n_images, True), seed)
     look = _Look(whole, images, output_part, output_sum, with_regime, seed)
     reference = None if initial is None else look.reference(as_network(initial))
     compared: list[ComparedModel] = []

@@ -33,14 +33,15 @@ from firstlight.questions.inspect.newer_papers import FeatureReport, feature_rep
 from firstlight.questions.inspect.result import Inspection
 from firstlight.questions.inspect.without_gradients import (
     AppliedLayers,
+    affordable_images,
     applied_layers,
     changes_of,
     demand_memory,
     faults_of,
     layer_summary,
+    passes_of_gradients,
     profile_or_none,
     seconds_of_correlations,
-    seconds_of_gradients,
 )
 from firstlight.questions.regime.measure import RegimeResult, regime
 
@@ -86,7 +87,8 @@ def inspect(
     layers, output_part, output_sum
         See :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     n_images : int, optional
-        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128.
+        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128, halved until gradients
+        of so large a network take a few ten seconds.
     fast : bool, default False
         Take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : int, default 0
@@ -114,7 +116,8 @@ def inspect(
         model=model,
         initial=initial,
         given=given,
-        images=chosen_images(given, n_images, fast, seed),
+        n_images=n_images,
+        most=most_images(given, n_images, fast),
         layers=layers,
         output_part=output_part,
         output_sum=output_sum,
@@ -123,10 +126,9 @@ def inspect(
         name=name or type(model).__name__,
     )
     with without_autocast(model, look.before) as halves, planned(show=show) as plan:
-        applied = applied_layers(model, look.x[:1], layers)
-        demand_memory(applied)
-        plan.expect(look.seconds(applied))
-        first = look.first(applied, plan, begun)
+        demand_memory(look.applied)
+        plan.expect(look.seconds())
+        first = look.first(plan, begun)
         listen(first)
         if first.outcome.problem:  # nothing else would mean anything
             return dataclasses.replace(first, pending=(), precision=precision_words(halves))
@@ -143,7 +145,8 @@ class _Look:
     model: nn.Module
     initial: nn.Module | None
     given: ImageData | Tensor
-    images: ImageData | Tensor
+    n_images: int | None
+    most: int
     layers: str | Sequence[str]
     output_part: OutputName
     output_sum: str
@@ -155,6 +158,17 @@ class _Look:
     def before(self) -> nn.Module:
         """The initial network, or a fresh initialisation."""
         return fresh_initial(self.model, seed=self.seed) if self.initial is None else self.initial
+
+    @cached_property
+    def applied(self) -> AppliedLayers:
+        """Layers of the model, and what a forward pass takes."""
+        return applied_layers(self.model, self.all_x[:1], self.layers)
+
+    @cached_property
+    def images(self) -> ImageData | Tensor:
+        """A sample for gradients, so many as were asked for or as do not take long."""
+        n = self.most if self.n_images else affordable_images(self.applied, self.most)
+        return some_images(self.given, n, self.seed)
 
     @cached_property
     def x(self) -> Tensor:
@@ -176,16 +190,16 @@ class _Look:
         """Images on which silent filters are looked for after the first page."""
         return min(ENOUGH_IMAGES, len(self.given)) - n_shown(self.given)
 
-    def seconds(self, applied: AppliedLayers) -> dict[str, float]:
+    def seconds(self) -> dict[str, float]:
         """Steps and the seconds that each should take."""
-        pass_ = applied.seconds
-        correlations = seconds_of_correlations(applied)
-        gradients = seconds_of_gradients(applied, len(self.x))
+        pass_ = self.applied.seconds
+        correlations = seconds_of_correlations(self.applied)
+        gradients = self._seconds_of_gradients(len(self.x))
         steps = {
             "accuracy and dead filters": min(n_shown(self.given), len(self.given)) * pass_ + 0.1,
             "first layer and movement": 1 + correlations / 8,
             "gradients": gradients,
-            "gradients before training": seconds_of_gradients(applied, self.n_initial),
+            "gradients before training": self._seconds_of_gradients(self.n_initial),
             "correlations": correlations * (1 if self.initial is None else 3),
             "dead filters on 1,000 images": self.n_later * pass_,
             "maps": N_SHOWN * 6 * pass_,
@@ -196,8 +210,12 @@ class _Look:
             del steps["gradients before training"], steps["regime"]
         return {name: max(0.0, value) for name, value in steps.items()}
 
-    def first(self, applied: AppliedLayers, plan: Plan, begun: float) -> Inspection:
+    def _seconds_of_gradients(self, n_images: int) -> float:
+        return n_images * passes_of_gradients(self.applied, n_images) * self.applied.seconds
+
+    def first(self, plan: Plan, begun: float) -> Inspection:
         """Accuracy, dead filters, first layer and movement: what needs no gradients."""
+        applied = self.applied
         plan.begin("accuracy and dead filters")
         how_right, activity = outcome_and_activity(
             self.model, self.given, layers=[*applied.layers], output_part=self.output_part, seed=self.seed
@@ -274,7 +292,7 @@ class _Look:
         """Dead filters on a thousand images, where fewer left some silent and more are there."""
         if self.n_later <= 0 or not any(fault.dead for fault in first.faults):
             return first.faults
-        layers = applied_layers(self.model, self.x[:1], self.layers).layers
+        layers = self.applied.layers
         activity = filter_activity(self.model, self.all_x, layers=[*layers], seed=self.seed)
         return faults_of(list(layers.values()), activity)
 
@@ -297,10 +315,8 @@ class _Look:
             return None
 
 
-def chosen_images(
-    data: ImageData | Tensor, n_images: int | None, fast: bool, seed: int
-) -> ImageData | Tensor:
-    """A sample of the images, smaller if they are large or if little time should be spent."""
+def most_images(data: ImageData | Tensor, n_images: int | None, fast: bool) -> int:
+    """Images for gradients, if time does not matter: fewer if they are large or if little time should be spent."""
     x = data.x if isinstance(data, ImageData) else data
     if x.ndim not in (3, 4, 5) or len(x) == 0:
         raise InvalidInput(
@@ -310,7 +326,11 @@ def chosen_images(
     if n_images is not None and n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
     usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large(x) else (FAST_SMALL if fast else SMALL_IMAGES)
-    n = min(n_images or usual, len(x))
+    return min(n_images or usual, len(x))
+
+
+def some_images(data: ImageData | Tensor, n: int, seed: int) -> ImageData | Tensor:
+    """A sample of the images."""
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
 
 
