@@ -2,9 +2,10 @@
 
 Every network runs in a process of its own. Weights are random unless a package brings them: times do not depend on them
 beyond the search for dead filters, which ends when every filter has responded. Labels are what the network says, so
-that it is not at chance, where an inspection ends early. Names such as `timm:vit_tiny_patch16_224` need that package.
+that it is not at chance, where an inspection ends early. Of networks that are not in the registry the layers are built
+again in `large_networks.py`; names such as `timm:vit_tiny_patch16_224` need that package.
 
-    python benchmarks/inspect_pages.py [resnet18 resnet50 timm:vit_tiny_patch16_224 ...]
+    python benchmarks/inspect_pages.py [resnet18 resnet50 efficientnet_b0 timm:vit_tiny_patch16_224 ...]
 """
 
 import argparse
@@ -13,7 +14,9 @@ import subprocess
 import sys
 import time
 
-USUAL = ("resnet18", "resnet50")
+from large_networks import LARGE
+
+USUAL = ("resnet18", "resnet50", *LARGE)
 
 
 def times(name: str) -> dict[str, float]:
@@ -34,8 +37,11 @@ def times(name: str) -> dict[str, float]:
     if ":" in name:
         model = build_of_other_package(name, classes=None, pretrained=False, options={})
         images = load("photos224")
+    elif name in LARGE:
+        model, images = LARGE[name](), load("photos224")
     elif name == "resnet50":
-        model, images = build(name, classes=1000, shape=(3, 224, 224)), load("photos224")
+        model = build(name, classes=1000, shape=(3, 224, 224), form="imagenet")
+        images = load("photos224")
     else:
         model, images = build(name, classes=10), load("cifar10", split="test", n=1000)
     model.eval()

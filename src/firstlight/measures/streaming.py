@@ -16,7 +16,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight.maths.patches import RunningMoments, image_blocks
 from firstlight.maths.pca import patch_components
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS
-from firstlight.measures.feature_ansatz.filter_activity import BLOCK_PIXELS, FilterActivity, Responses
+from firstlight.measures.feature_ansatz.filter_activity import FilterActivity, Responses, block_size
 from firstlight.measures.feature_ansatz.patch_gradients import GradientSums, PatchGradients, prepared
 from firstlight.measures.first_layer.energy_profile import Profile, profile_from
 from firstlight.measures.first_layer.first_convolution import (
@@ -230,7 +230,7 @@ class StreamedActivity(Streamed[FilterActivity]):
     """
 
     def _size(self, images: Tensor) -> int:
-        return max(1, min(64, BLOCK_PIXELS // max(1, images[0, 0].numel())))
+        return block_size(images)
 
     def _begin(self, images: Tensor) -> None:
         self._net, _ = in_full_precision(self.model)
@@ -238,8 +238,9 @@ class StreamedActivity(Streamed[FilterActivity]):
             self._responses = Responses(self._net, images, **self.options)
 
     def _add(self, images: Tensor) -> None:
-        with torch.no_grad(), evaluating(self._net):
-            self._responses.add(images)
+        if not self._responses.are_complete:
+            with torch.no_grad(), evaluating(self._net):
+                self._responses.add(images)
 
     def _result(self) -> FilterActivity:
         return self._responses.result()

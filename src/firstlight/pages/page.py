@@ -116,17 +116,27 @@ class Table:
 
         Examples
         --------
-        >>> Table(title="t", columns={"layer": ["conv"], "share": [0.12345], "range": [math.nan]}).rows
-        [[('conv', 'conv'), ('0.123', '0.12345'), ('–', '')]]
+        >>> Table(title="t", columns={"layer": ["a", "b"], "share": [0.12345, math.nan], "filters": [16.0, 8.0]}).rows
+        [[('a', 'a'), ('0.123', '0.12345'), ('16', '16.0')], [('b', 'b'), ('–', ''), ('8', '8.0')]]
         """
-        columns = [[_cell(value) for value in column] for column in self.columns.values()]
-        return [list(row) for row in zip(*columns, strict=True)]
+        return [list(row) for row in zip(*map(_cells, self.columns.values()), strict=True)]
 
 
-def _cell(value: Any) -> tuple[str, str]:
-    if not isinstance(value, float):
-        return (f"{value:,}" if isinstance(value, int) else str(value)), str(value)
-    return (f"{value:.3g}", str(value)) if math.isfinite(value) else ("–", "")
+def _cells(column: list[Any]) -> list[tuple[str, str]]:
+    """Cells of a column: its numbers with equally many decimals, three digits for the largest."""
+    numbers = [value for value in column if isinstance(value, int | float) and math.isfinite(value)]
+    largest = max(map(abs, numbers), default=0.0)
+    decimals = max(0, 2 - math.floor(math.log10(largest))) if largest else 0
+    while decimals and all(round(value, decimals) == round(value, decimals - 1) for value in numbers):
+        decimals -= 1  # no column of zeros behind the point
+    return [
+        (str(value), str(value))
+        if not isinstance(value, int | float)
+        else (f"{value:,.{decimals}f}", str(value))
+        if math.isfinite(value)
+        else ("–", "")
+        for value in column
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import firstlight
 from firstlight._internal.errors import InvalidInput
 from firstlight.data import load
 from firstlight.questions.compare.page import comparison_page
-from firstlight.questions.inspect.accuracy import NORMALISATIONS, outcome
+from firstlight.questions.inspect.accuracy import NORMALISATIONS, outcome_and_activity
 from firstlight.questions.inspect.findings import WITHHELD, failures, finding_numbers
 from firstlight.questions.inspect.page import inspection_page
 
@@ -41,6 +41,10 @@ class Halves(nn.Module):
 
     def forward(self, x):
         return self.head(torch.relu(self.conv(x)).flatten(1))
+
+
+def outcome_of(data):
+    return outcome_and_activity(Halves(), data)[0]
 
 
 def test_the_accuracy_comes_first_with_its_interval(bars):
@@ -96,10 +100,56 @@ def test_a_comparison_of_networks_at_chance_gives_no_other_verdict(bars):
 
 
 def test_without_labels_only_pixels_that_cannot_be_right_count(bars):
-    assert outcome(Halves(), bars.x).problem == ""
-    assert "no common normalisation" in outcome(Halves(), bars.x / 125).problem
-    few = outcome(Halves(), bars.sample(8, seed=0))
+    assert outcome_of(bars.x).problem == ""
+    assert "no common normalisation" in outcome_of(bars.x / 125).problem
+    few = outcome_of(bars.sample(8, seed=0))
     assert (few.value, few.problem) == (0.5, "")  # so few images do not tell
+
+
+def test_pixels_between_the_common_normalisations_count_where_others_do_better(bars):
+    weak = bars.scaled([0.7], [0.0712])
+    result = outcome_of(weak)
+    assert not result.is_at_chance  # 62% or so: on its own this passes for a weak network
+    assert result.better.name == "ImageNet"
+    assert "and more with other pixels. Its pixels have mean -2.8 and deviation" in result.problem
+    inspection = firstlight.inspect(Halves(), weak, n_images=8, show=False)
+    assert inspection_page(inspection).lead[0].startswith("No other verdict is given")
+    right = outcome_of(bars.scaled([0.7], [0.02]))
+    assert (right.value, right.better, right.problem) == (
+        1.0,
+        None,
+        "",
+    )  # a network may be trained on odd pixels
+
+
+def test_a_rarely_right_network_is_tried_with_other_pixels(bars):
+    class Four(Halves):
+        def forward(self, x):
+            return nn.functional.pad(super().forward(x), (0, 2), value=-1e9)
+
+    y = torch.cat([bars.y, bars.y + 2])  # the network never names two of four classes
+    four = firstlight.data.ImageData(torch.cat([bars.x, bars.x]), y, ("above", "below", "left", "right"))
+    result, _ = outcome_and_activity(Four(), four.scaled([0.3], [0.356]))  # plausible, and wrong
+    assert (result.pixels, result.is_at_chance) == ("", False)
+    assert result.better.name == "ImageNet"
+
+
+def test_one_pass_tells_the_accuracy_and_the_dead_filters(bars):
+    class Counted(Halves):
+        seen = 0
+
+        def forward(self, x):
+            Counted.seen += len(x)
+            return super().forward(x)
+
+    model = Counted()
+    with torch.no_grad():
+        model.conv.weight.copy_(torch.tensor([2.0, 0.0])[:, None, None, None].expand(-1, 3, 1, 1))
+        model.conv.bias[1] = -1.0
+    result, activity = outcome_and_activity(model, bars.scaled(*NORMALISATIONS["ImageNet"]))
+    assert Counted.seen == len(bars) + 1  # and one image that tells which layers there are
+    assert activity.active["conv"].tolist() == [True, False]
+    assert activity.n_images == result.n_images == len(bars)
 
 
 def test_a_mean_for_pixels_up_to_255_is_refused(bars):

@@ -1,5 +1,6 @@
 """An inspection finds what is there, changes nothing, and makes a page."""
 
+import dataclasses
 import math
 import subprocess
 import sys
@@ -19,6 +20,11 @@ from firstlight.models.fresh_weights import fresh_initial
 from firstlight.pages.page import Page, render, write_page
 from firstlight.questions.inspect.measure import inspect
 from firstlight.questions.inspect.page import inspection_page
+from firstlight.questions.inspect.without_gradients import (
+    affordable_images,
+    applied_layers,
+    passes_of_gradients,
+)
 from firstlight.questions.tour.page import PAGES
 from firstlight.questions.tour.parts import AnsatzTour, run_ansatz_tour
 from models_and_inputs import MODELS
@@ -101,6 +107,20 @@ def test_a_model_that_does_not_fit_into_memory_is_refused_before_anything_is_com
     monkeypatch.setenv("FIRSTLIGHT_MEMORY_GB", "0.5")
     with pytest.raises(InvalidInput, match=r"takes about 1\.0 GB of memory; 0\.5 GB are free"):
         inspect(network(), photos, listen=lambda first: pytest.fail("something was computed"))
+
+
+def test_gradients_take_as_many_images_as_the_network_allows_on_any_machine(photos):
+    applied = applied_layers(models.build("small", classes=8), photos.x[:1])
+    assert affordable_images(applied, 512) == 512
+    larger = {name: 1000 * n for name, n in applied.elements.items()}
+    slow = dataclasses.replace(applied, elements=larger, seconds=1000 * applied.seconds)
+    n = affordable_images(slow, 512)
+    assert n in (16, 32, 64, 128)
+    work = n * passes_of_gradients(slow, n) * sum(slow.products.values())
+    assert work <= 2.5e12 < 2 * n * passes_of_gradients(slow, 2 * n) * sum(slow.products.values())
+    assert affordable_images(dataclasses.replace(slow, seconds=0.0), 512) == n  # whatever the clock says
+    largest = dataclasses.replace(slow, elements={name: 100 * n for name, n in larger.items()})
+    assert affordable_images(largest, 512) == 8  # and no fewer than give an error
 
 
 def test_models_without_convolutions_and_images_without_labels_have_a_page_too(photos):

@@ -63,15 +63,19 @@ def test_a_planted_fault_is_seen_and_its_healthy_twin_is_not_accused(twin):
     assert "dead" in flagged(faulty) - flagged(healthy)
     assert healthy.outside == ()
     assert healthy.diagnosis() == ""
-    assert "lies within the range of" in healthy.sentence()
+    assert healthy.sentence().startswith(
+        "Nothing that tells faults apart lies outside the range of 4 healthy networks ("
+    )
 
 
 def test_an_untrained_network_lies_outside_and_others_that_lie_there_are_said(twin):
     _, initial, images = twin
     fresh = judgement_of(initial, None, images)
     assert [reading.number for reading in fresh.outside] == ["coarse"]
-    assert "outside the range of" in fresh.sentence()
-    assert f"as in {EARLY}" in fresh.sentence() or f"{UNTRAINED} (" in fresh.sentence()
+    assert (
+        "the share of the filters' energy in the coarsest third of the patch patterns is" in fresh.sentence()
+    )
+    assert f"So it is in {EARLY}" in fresh.sentence() or f"{UNTRAINED} (" in fresh.sentence()
 
 
 def test_a_fault_is_named_as_often_as_its_error_rates_say():
@@ -109,7 +113,8 @@ def test_the_page_shows_each_layer_beside_its_range(twin, tmp_path):
     assert list(columns).index("moved, healthy") == list(columns).index("moved") + 1
     page = write_page(inspection_page(inspection), tmp_path / "page.html").read_text()
     assert "Is that normal?" in page
-    assert "healthy networks with" in page
+    assert "healthy networks (" in page
+    assert "Gradients of the reference were measured on 64 images" in page
 
 
 def test_an_inspection_gives_the_numbers_that_the_reference_has(twin):
@@ -138,8 +143,8 @@ def test_a_network_outside_the_bank_is_told_so():
     inspection = inspect(model, images, n_images=4, fast=True, show=False)
     section = reference_section(judged(inspection))
     assert (
-        section.answer
-        == "Is that normal? Not known: no reference for this kind of layer and images of this size."
+        "Is that normal? Not known: no reference for this kind of layer and images of this size."
+        in section.answer
     )
     assert set(section.details.values()) == {"no reference for this kind of layer"}
     assert section.panels == ()

@@ -198,12 +198,25 @@ def test_a_budget_that_is_short_says_how_many_images_fit(monkeypatch):
     data = stripes()
     monkeypatch.setattr(networks, "_seconds_an_image", lambda *_: 1.0)
     monkeypatch.setattr(networks, "default_jobs", lambda: 4)
-    budget = (
-        0.52 * 3 * 0.7 * len(data)
-    )  # of the seconds of three epochs; no whole number of images fits exactly
+    # of the seconds of three epochs; no whole number of images fits exactly
+    budget = 0.52 * 3 * 0.7 * len(data) / networks.TRAINING_SHARE
     with pytest.raises(InvalidInput, match="--n 56 fits: so many images"):
         plan_networks(data, None, budget=budget, epochs=None, n_networks=4, seed=0)
     plan_networks(data.sample(56, seed=0), None, budget=budget, epochs=None, n_networks=4, seed=0)
+
+
+def test_a_budget_counts_steps_as_training_takes_them_and_leaves_time_for_the_rest(monkeypatch):
+    data, taken = stripes(), []
+    monkeypatch.setattr(networks, "train", lambda model, x, y, recipe, **_: taken.append((len(x), recipe)))
+    monkeypatch.setattr(networks.time, "perf_counter", iter(range(100)).__next__)  # a second for two steps
+    monkeypatch.setattr(networks, "default_jobs", lambda: 4)
+    planned, _ = plan_networks(data, None, budget=1000.0, epochs=None, n_networks=4, seed=0)
+    size = planned.recipe(0, len(data) // 2).batch_size
+    assert {(n, recipe.batch_size) for n, recipe in taken} == {(2 * size, size)}
+    an_epoch = 0.7 * len(data) / (2 * size)
+    for epochs in (3, 5):
+        budget = 1.01 * epochs * an_epoch / 0.8
+        assert plan_networks(data, None, budget=budget, epochs=None, n_networks=4, seed=0)[0].epochs == epochs
 
 
 @pytest.mark.parametrize(

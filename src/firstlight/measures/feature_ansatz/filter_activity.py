@@ -104,12 +104,18 @@ def filter_activity(
         )
     model, _ = in_full_precision(unwrapped(model))
     order = torch.randperm(len(images), generator=generator_from("filter activity", seed))[:n_images]
-    size = max(1, min(64, BLOCK_PIXELS // max(1, images[0, 0].numel())))
     with torch.no_grad(), evaluating(model):
         responses = Responses(model, images[:1], layers=layers)
-        for index in torch.split(order, size):
+        for index in torch.split(order, block_size(images)):
+            if responses.are_complete:
+                break
             responses.add(images[index.to(images.device)])
     return responses.result()
+
+
+def block_size(images: Float[Tensor, "n *shape"]) -> int:
+    """Images of one forward pass."""
+    return max(1, min(64, BLOCK_PIXELS // max(1, images[0, 0].numel())))
 
 
 class Responses:
@@ -127,13 +133,21 @@ class Responses:
         self.trace = _Trace(sizes)
         self.recorder.look_at(self.trace.begin)
 
-    def add(self, images: Tensor) -> None:
-        """Pass images through the network, unless every filter has responded."""
-        if self.n_images and all(bool(active.all()) for active in self.trace.active.values()):
-            return
+    @property
+    def are_complete(self) -> bool:
+        """Whether every filter has responded."""
+        return self.n_images > 0 and all(bool(active.all()) for active in self.trace.active.values())
+
+    def add(self, images: Tensor) -> Any:
+        """Pass images through the network and return its outputs; nothing is looked for if all have responded."""
+        model, images = self.recorder.model, images.to(self.like)
+        if self.are_complete:
+            return run(model, images)
         with self.trace:
-            self.trace.end(run(self.recorder.model, images.to(self.like), forward=self.recorder.forward))
+            outputs = run(model, images, forward=self.recorder.forward)
+            self.trace.end(outputs)
         self.n_images += len(images)
+        return outputs
 
     def result(self) -> FilterActivity:
         """Which filters responded; a layer that nothing was seen to read is no silent layer."""

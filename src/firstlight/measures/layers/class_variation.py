@@ -82,7 +82,7 @@ def class_variation(
     Returns
     -------
     ClassVariation
-        Cost O(draws n f) for each layer, and O(draws n f d) for projections to d dimensions, at most 256.
+        Cost O(draws n f) for each layer, and O(draws n f d) for projections to each d, at most 256.
 
     References
     ----------
@@ -109,20 +109,24 @@ def class_variation(
     whitened = torch.stack([_averaging(codes[order], n_classes) for order in orders])
     # random projections of the first layer: what a width alone does to the ratio
     first = _rows(next(iter(features.values())), n)
-    ratios, projected = [], []
+    ratios, sizes = [], []
     for layer in features.values():
         rows = _rows(layer, n)
         ratios.append(_ratios(rows, whitened))
-        size = min(rows.shape[1], MOST_PROJECTED)
-        projected.append(
-            torch.cat([_ratios(_projection(first, size, seed, draw), whitened[:1]) for draw in range(draws)])
+        sizes.append(min(rows.shape[1], MOST_PROJECTED))
+    # layers of equal size share their projections: drawing them is most of the work
+    projected = {
+        size: torch.cat(
+            [_ratios(_projection(first, size, seed, draw), whitened[:1]) for draw in range(draws)]
         )
+        for size in set(sizes)
+    }
     table = torch.stack(ratios)
     return ClassVariation(
         layers=tuple(features),
         ratio=table[:, 0],
         shuffled=table[:, 1:],
-        projected=torch.stack(projected),
+        projected=torch.stack([projected[size] for size in sizes]),
         n_images=n,
         n_classes=n_classes,
     )

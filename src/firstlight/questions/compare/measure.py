@@ -27,11 +27,12 @@ from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, P
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange, layer_changes
 from firstlight.models.kinds import as_network
-from firstlight.questions.inspect.accuracy import Outcome, outcome
+from firstlight.questions.inspect.accuracy import Outcome, outcome_and_activity
 from firstlight.questions.inspect.measure import (
-    chosen_images,
+    most_images,
     precision_words,
     regime_or_reason,
+    some_images,
 )
 from firstlight.questions.inspect.without_gradients import faults_of, profile_or_none
 from firstlight.questions.regime.measure import RegimeResult
@@ -301,7 +302,7 @@ def compare(
     if len(models) + (initial is not None) < 2:
         raise InvalidInput(f"`models` must hold at least 2 models to compare; got {len(models)}.")
     whole = tensor_or_images(data)
-    images = chosen_images(whole, n_images, True, seed)
+    images = some_images(whole, most_images(whole, n_images, True), seed)
     look = _Look(whole, images, output_part, output_sum, with_regime, seed)
     reference = None if initial is None else look.reference(as_network(initial))
     compared: list[ComparedModel] = []
@@ -357,8 +358,7 @@ class _Look:
     ) -> None:
         self.images, self.output_part, self.output_sum = images, output_part, output_sum
         self.with_regime, self.seed = with_regime, seed
-        self.whole_data = whole
-        self.whole, self.x = (one.x if isinstance(one, ImageData) else one for one in (whole, images))
+        self.whole, self.x = whole, images.x if isinstance(images, ImageData) else images
 
     def gradients(self, model: nn.Module) -> PatchGradients:
         """Gradient outer products of all layers."""
@@ -378,11 +378,14 @@ class _Look:
         """Everything about one model."""
         parameter = next(model.parameters())
         regime, no_regime = self._regime(model, reference)
-        faults = faults_of(model, agops.layers, self.whole, self.seed)
+        how_right, activity = outcome_and_activity(
+            model, self.whole, output_part=self.output_part, seed=self.seed
+        )
+        faults = faults_of(agops.layers, activity)
         return ComparedModel(
             name=name,
             n_parameters=sum(p.numel() for p in model.parameters()),
-            outcome=outcome(model, self.whole_data, output_part=self.output_part, seed=self.seed),
+            outcome=how_right,
             layers=tuple(self._layers(agops, faults, reference.filters)),
             n_forward=faults[0].n_images,
             unmeasured=dict(agops.skipped),

@@ -1,26 +1,39 @@
 """Is the network right more often than chance? Without that, nothing else that is measured means anything."""
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from firstlight._internal.autograd.model_outputs import OutputName, run
-from firstlight._internal.autograd.model_state import evaluating
+from firstlight._internal.autograd.model_outputs import OutputName
+from firstlight._internal.autograd.model_state import evaluating, in_full_precision
 from firstlight._internal.result import Result
+from firstlight._internal.seeds import generator_from
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import Interval, share_interval
+from firstlight.measures.feature_ansatz.filter_activity import (
+    ENOUGH_IMAGES,
+    FilterActivity,
+    Responses,
+    block_size,
+)
+from firstlight.models.kinds import unwrapped
 from firstlight.training.loop import predictions
 
-N_SMALL, N_LARGE = 1000, 100  # images, below and above 128 x 128 pixels
-N_TRIED = 200  # images for every normalisation that is tried
+LARGE_PIXELS = 128**2
+N_LARGE = 100  # larger images that are shown; of smaller ones, as many as dead filters need
+TRIED_SMALL, TRIED_LARGE = 200, 40  # images for every normalisation that is tried
 FEWEST = 50  # on fewer images than these, no accuracy is called chance
-PIXEL_SPREAD = (
-    0.02,
-    130.0,
-)  # of [0, 1] over ImageNet's deviation to 0..255: what networks are trained on lies within
-PIXEL_MEAN = 150.0
+FEW_RIGHT = 0.5  # below, other normalisations are tried: on wrong pixels a network may still beat chance
+# of [0, 1] over ImageNet's deviation to 0..255: what networks are trained on lies within
+PIXEL_SPREAD, PIXEL_MEAN = (0.02, 130.0), 150.0
+STANDARDISED = (
+    3.0  # pixels that are negative too are near mean 0 and deviation 1, or span 0..255 less its mean
+)
+SHIFTED_SPREAD = 20.0
 
 NORMALISATIONS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "none, pixels in [0, 1]": ((0.0,), (1.0,)),
@@ -64,7 +77,7 @@ class Outcome(Result):
     pixels : str
         What is implausible about the pixels, in words; empty if nothing is.
     tried : tuple of Tried
-        Normalisations that were tried because the network is no better than chance.
+        Normalisations that were tried because the network is rarely right or its pixels are implausible.
     """
 
     accuracy: Interval | None
@@ -96,6 +109,8 @@ class Outcome(Result):
         """Why nothing else that is measured means anything, and what to do; empty if nothing speaks against it."""
         if self.is_at_chance:
             said = f"The network classifies {self.words}: that is chance."
+        elif self.better is not None:
+            said = f"The network classifies {self.words}, and more with other pixels."
         elif self.accuracy is None and self.pixels:
             said = ""
         else:
@@ -122,63 +137,98 @@ class Outcome(Result):
         )
 
 
-def outcome(
-    model: nn.Module, data: ImageData | Tensor, *, output_part: OutputName = None, seed: int = 0
-) -> Outcome:
-    """Accuracy of a network with its interval; if that is chance, known normalisations of the pixels are tried.
+def outcome_and_activity(
+    model: nn.Module,
+    data: ImageData | Tensor,
+    *,
+    layers: str | Sequence[str] = "all",
+    output_part: OutputName = None,
+    seed: int = 0,
+) -> tuple[Outcome, FilterActivity]:
+    """How often a network is right, and which of its filters respond, from the same forward passes.
+
+    If the accuracy is low or the pixels are implausible, known normalisations of the pixels are tried.
 
     Parameters
     ----------
     model : torch.nn.Module
         Maps images to one output per class.
     data : ImageData or Tensor
-        Images as the model expects them.
+        Images as the model expects them; 1,000 are shown, or 100 if they are larger than 128 x 128.
+    layers : str or sequence of str, default 'all'
+        Whose filters: "all", "convolutions", or names of layers.
     output_part : int, str or callable, optional
         If given, the accuracy is unknown, as it is where the model has more or fewer outputs than there are classes.
     seed : int, default 0
         Seed for the choice of images.
     """
-    x = data.x if isinstance(data, ImageData) else data
-    pixels = pixel_fault(x)
-    if (
-        not isinstance(data, ImageData)
-        or output_part is not None
-        or _n_outputs(model, x[:1]) != data.n_classes
-    ):
-        return Outcome(accuracy=None, n_images=0, chance=_chance(data), pixels=pixels)
-    count = N_LARGE if x[0, 0].numel() > 128**2 else N_SMALL
-    some = data.sample(min(count, len(data)), seed=seed)
-    known = Outcome(accuracy=_accuracy(model, some), n_images=len(some), chance=_chance(some), pixels=pixels)
-    if not known.is_at_chance:
-        return known
-    tried = _tried(model, some.take(torch.arange(min(N_TRIED, len(some)))))
-    return Outcome(
-        accuracy=known.accuracy, n_images=len(some), chance=known.chance, pixels=pixels, tried=tried
-    )
+    count = min(n_shown(data), len(data))
+    if isinstance(data, ImageData):
+        some: ImageData | Tensor = data.sample(count, seed=seed)
+    else:
+        some = data[torch.randperm(len(data), generator=generator_from("filter activity", seed))[:count]]
+    said, activity = _answers(model, some, layers, wanted=output_part is None)
+    pixels = pixel_fault(data)
+    if said is None or not isinstance(some, ImageData):
+        return Outcome(accuracy=None, n_images=0, chance=_chance(data), pixels=pixels), activity
+    right = share_interval(int((said == some.y.cpu()).sum()), len(some))
+    known = Outcome(accuracy=right, n_images=len(some), chance=_chance(some), pixels=pixels)
+    if known.is_at_chance or pixels or (len(some) >= FEWEST and right.high < FEW_RIGHT):
+        n_tried = TRIED_LARGE if is_large(some.x) else TRIED_SMALL
+        tried = _tried(model, some.take(torch.arange(min(n_tried, len(some)))))
+        known = dataclasses.replace(known, tried=tried)
+    return known, activity
 
 
-def pixel_fault(x: Tensor) -> str:
+def is_large(x: Tensor) -> bool:
+    """Whether a forward pass of a thousand such images would take minutes."""
+    return x[0, 0].numel() > LARGE_PIXELS
+
+
+def n_shown(data: ImageData | Tensor) -> int:
+    """Images that tell the accuracy and, at first, dead filters."""
+    return N_LARGE if is_large(data.x if isinstance(data, ImageData) else data) else ENOUGH_IMAGES
+
+
+def _answers(
+    model: nn.Module, data: ImageData | Tensor, layers: str | Sequence[str], *, wanted: bool
+) -> tuple[Tensor | None, FilterActivity]:
+    """The class that the network names for every image, where it has an output for each, and which filters respond."""
+    x, n_classes = (data.x, data.n_classes) if isinstance(data, ImageData) else (data, 0)
+    network, _ = in_full_precision(unwrapped(model))
+    said: list[Tensor] = []
+    with torch.no_grad(), evaluating(network):
+        responses = Responses(network, x[:1], layers=layers)
+        for images in torch.split(x, block_size(x)):
+            if responses.are_complete and not wanted:
+                break
+            outputs = responses.add(images)
+            wanted = wanted and isinstance(outputs, Tensor) and outputs.shape[1:] == (n_classes,)
+            if wanted:
+                said.append(outputs.argmax(1).cpu())
+    return torch.cat(said) if wanted else None, responses.result()
+
+
+def pixel_fault(data: ImageData | Tensor) -> str:
     """What is implausible about the scale of the pixels, in words; empty if nothing is.
+
+    Where it is known that they were scaled from [0, 1], the gaps between the common normalisations count too.
 
     Examples
     --------
     >>> pixel_fault(torch.rand(4, 3, 8, 8))
     ''
     >>> pixel_fault(torch.linspace(0, 1, 100).reshape(1, 1, 10, 10) / 125)
-    'Its pixels have mean 0.004 and deviation 0.002, which no common normalisation gives.'
+    'Its pixels have mean 0.004 and deviation 0.0023, which no common normalisation gives.'
     """
-    std, mean = (float(value) for value in torch.std_mean(x[:N_TRIED].double(), correction=0))
-    if PIXEL_SPREAD[0] <= std <= PIXEL_SPREAD[1] and abs(mean) <= PIXEL_MEAN:
+    x = (data.x if isinstance(data, ImageData) else data)[:TRIED_SMALL].double()
+    std, mean = (float(value) for value in torch.std_mean(x, correction=0))
+    plausible = PIXEL_SPREAD[0] <= std <= PIXEL_SPREAD[1] and abs(mean) <= PIXEL_MEAN
+    if isinstance(data, ImageData) and data.meta.get("scaled") and float(x.min()) < 0:
+        plausible &= max(std, abs(mean)) <= STANDARDISED or std >= SHIFTED_SPREAD
+    if plausible:
         return ""
-    return f"Its pixels have mean {mean:.1g} and deviation {std:.1g}, which no common normalisation gives."
-
-
-def _n_outputs(model: nn.Module, image: Tensor) -> int:
-    """Number of outputs for one image; 0 if it is no row of numbers."""
-    with torch.no_grad(), evaluating(model):
-        like = next(model.parameters())
-        result = run(model, image.to(like.device, like.dtype))
-    return int(result.shape[1]) if isinstance(result, Tensor) and result.ndim == 2 else 0
+    return f"Its pixels have mean {mean:.2g} and deviation {std:.2g}, which no common normalisation gives."
 
 
 def _chance(data: ImageData | Tensor) -> float:

@@ -47,8 +47,8 @@ def inspect(
         take the pretrained weights of timm:NAME, torchvision:NAME or hf:NAME. Or networks:NAME, a network of the bank
         with its initial weights, and networks:NAME@STEP, the same at one of its kept moments.
     n
-        Number of images for gradients; by default 512, or 32 if they are large. Dead filters and the accuracy always
-        take 1,000.
+        Number of images for gradients; by default up to 512, or 32 if they are large, and fewer for a large network.
+        Dead filters and the accuracy always take 1,000.
     fast
         Use fewer images and accept wider error bars.
     exact

@@ -18,7 +18,7 @@ from firstlight._internal.progress import Plan, planned
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.measures.feature_ansatz.ansatz import Ansatz, ansatz_from
-from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES, FilterFaults
+from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES, FilterFaults, filter_activity
 from firstlight.measures.feature_ansatz.layer_maps import (
     Eigenvectors,
     LayerMaps,
@@ -28,24 +28,23 @@ from firstlight.measures.feature_ansatz.layer_maps import (
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, PatchGradients, patch_gradients
 from firstlight.models.fresh_weights import fresh_initial
 from firstlight.models.kinds import as_network
-from firstlight.questions.inspect.accuracy import N_LARGE, N_SMALL, outcome
+from firstlight.questions.inspect.accuracy import is_large, n_shown, outcome_and_activity
 from firstlight.questions.inspect.newer_papers import FeatureReport, feature_report
 from firstlight.questions.inspect.result import Inspection
 from firstlight.questions.inspect.without_gradients import (
-    N_FIRST_LARGE,
     AppliedLayers,
+    affordable_images,
     applied_layers,
     changes_of,
     demand_memory,
     faults_of,
     layer_summary,
+    passes_of_gradients,
     profile_or_none,
     seconds_of_correlations,
-    seconds_of_gradients,
 )
 from firstlight.questions.regime.measure import RegimeResult, regime
 
-LARGE_PIXELS = 128**2
 SMALL_IMAGES, LARGE_IMAGES = 512, 32  # images to look at, below and above 128 x 128 pixels
 FAST_SMALL, FAST_LARGE = 64, 8
 N_REGIME, N_REGIME_LARGE = 32, 4  # images of the tangent kernels
@@ -88,7 +87,8 @@ def inspect(
     layers, output_part, output_sum
         See :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     n_images : int, optional
-        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128.
+        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128, halved until gradients
+        of so large a network take a few ten seconds.
     fast : bool, default False
         Take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : int, default 0
@@ -116,7 +116,8 @@ def inspect(
         model=model,
         initial=initial,
         given=given,
-        images=chosen_images(given, n_images, fast, seed),
+        n_images=n_images,
+        most=most_images(given, n_images, fast),
         layers=layers,
         output_part=output_part,
         output_sum=output_sum,
@@ -125,10 +126,9 @@ def inspect(
         name=name or type(model).__name__,
     )
     with without_autocast(model, look.before) as halves, planned(show=show) as plan:
-        applied = applied_layers(model, look.x[:1], layers)
-        demand_memory(applied)
-        plan.expect(look.seconds(applied))
-        first = look.first(applied, plan, begun)
+        demand_memory(look.applied)
+        plan.expect(look.seconds())
+        first = look.first(plan, begun)
         listen(first)
         if first.outcome.problem:  # nothing else would mean anything
             return dataclasses.replace(first, pending=(), precision=precision_words(halves))
@@ -145,7 +145,8 @@ class _Look:
     model: nn.Module
     initial: nn.Module | None
     given: ImageData | Tensor
-    images: ImageData | Tensor
+    n_images: int | None
+    most: int
     layers: str | Sequence[str]
     output_part: OutputName
     output_sum: str
@@ -159,6 +160,17 @@ class _Look:
         return fresh_initial(self.model, seed=self.seed) if self.initial is None else self.initial
 
     @cached_property
+    def applied(self) -> AppliedLayers:
+        """Layers of the model, and what a forward pass takes."""
+        return applied_layers(self.model, self.all_x[:1], self.layers)
+
+    @cached_property
+    def images(self) -> ImageData | Tensor:
+        """A sample for gradients, so many as were asked for or as do not take long."""
+        n = self.most if self.n_images else affordable_images(self.applied, self.most)
+        return some_images(self.given, n, self.seed)
+
+    @cached_property
     def x(self) -> Tensor:
         """The images for gradients."""
         return self.images.x if isinstance(self.images, ImageData) else self.images
@@ -169,35 +181,27 @@ class _Look:
         return self.given.x if isinstance(self.given, ImageData) else self.given
 
     @property
-    def is_large(self) -> bool:
-        """Whether a forward pass of a thousand images would take minutes."""
-        return self.x[0, 0].numel() > LARGE_PIXELS
-
-    @property
     def n_initial(self) -> int:
         """Images for the gradients of the initial network: it is a control, and has the error bars of a control."""
         return max(1, len(self.x) // 4)
 
     @property
-    def n_first(self) -> int:
-        """Images on which dead filters are looked for before the first page."""
-        return N_FIRST_LARGE if self.is_large else ENOUGH_IMAGES
+    def n_later(self) -> int:
+        """Images on which silent filters are looked for after the first page."""
+        return min(ENOUGH_IMAGES, len(self.given)) - n_shown(self.given)
 
-    def seconds(self, applied: AppliedLayers) -> dict[str, float]:
+    def seconds(self) -> dict[str, float]:
         """Steps and the seconds that each should take."""
-        pass_ = applied.seconds
-        labelled = isinstance(self.given, ImageData) and self.output_part is None
-        right = min(N_LARGE if self.is_large else N_SMALL, len(self.given)) if labelled else 0
-        correlations = seconds_of_correlations(applied)
-        gradients = seconds_of_gradients(applied, len(self.x))
+        pass_ = self.applied.seconds
+        correlations = seconds_of_correlations(self.applied)
+        gradients = self._seconds_of_gradients(len(self.x))
         steps = {
-            "accuracy": right * pass_ + 0.1,
-            "dead filters": min(self.n_first, len(self.given)) * pass_,
+            "accuracy and dead filters": min(n_shown(self.given), len(self.given)) * pass_ + 0.1,
             "first layer and movement": 1 + correlations / 8,
             "gradients": gradients,
-            "gradients before training": seconds_of_gradients(applied, self.n_initial),
+            "gradients before training": self._seconds_of_gradients(self.n_initial),
             "correlations": correlations * (1 if self.initial is None else 3),
-            "dead filters on 1,000 images": (min(ENOUGH_IMAGES, len(self.given)) - self.n_first) * pass_,
+            "dead filters on 1,000 images": self.n_later * pass_,
             "maps": N_SHOWN * 6 * pass_,
             "regime": gradients / 4,
             "what later papers add": gradients / (8 if self.initial is None else 4) + correlations,
@@ -206,13 +210,17 @@ class _Look:
             del steps["gradients before training"], steps["regime"]
         return {name: max(0.0, value) for name, value in steps.items()}
 
-    def first(self, applied: AppliedLayers, plan: Plan, begun: float) -> Inspection:
+    def _seconds_of_gradients(self, n_images: int) -> float:
+        return n_images * passes_of_gradients(self.applied, n_images) * self.applied.seconds
+
+    def first(self, plan: Plan, begun: float) -> Inspection:
         """Accuracy, dead filters, first layer and movement: what needs no gradients."""
-        plan.begin("accuracy")
-        how_right = outcome(self.model, self.given, output_part=self.output_part, seed=self.seed)
+        applied = self.applied
+        plan.begin("accuracy and dead filters")
+        how_right, activity = outcome_and_activity(
+            self.model, self.given, layers=[*applied.layers], output_part=self.output_part, seed=self.seed
+        )
         rows = list(applied.layers.values())
-        plan.begin("dead filters")
-        faults = faults_of(self.model, rows, self.all_x, self.seed, n_images=self.n_first)
         plan.begin("first layer and movement")
         parameter = next(self.model.parameters())
         before = applied_layers(self.before, self.x[:1], self.layers)
@@ -231,7 +239,7 @@ class _Look:
             eigenvectors=(),
             maps=(),
             shown=_displayed(self.x[:N_SHOWN]),
-            faults=faults,
+            faults=faults_of(rows, activity),
             changes=changes_of(applied.layers, before.layers),
             initial_source="a fresh initialisation" if self.initial is None else "given",
             has_own_initial=self.initial is not None,
@@ -282,11 +290,11 @@ class _Look:
 
     def _faults_of_many(self, first: Inspection) -> tuple[FilterFaults, ...]:
         """Dead filters on a thousand images, where fewer left some silent and more are there."""
-        n_seen = min(ENOUGH_IMAGES, len(self.given))
-        if n_seen <= self.n_first or not any(fault.dead for fault in first.faults):
+        if self.n_later <= 0 or not any(fault.dead for fault in first.faults):
             return first.faults
-        layers = applied_layers(self.model, self.x[:1], self.layers).layers
-        return faults_of(self.model, list(layers.values()), self.all_x, self.seed)
+        layers = self.applied.layers
+        activity = filter_activity(self.model, self.all_x, layers=[*layers], seed=self.seed)
+        return faults_of(list(layers.values()), activity)
 
     def _regime(self, plan: Plan) -> tuple[RegimeResult | None, str]:
         if "regime" in plan.steps:
@@ -298,7 +306,7 @@ class _Look:
     def _features(self, trained: PatchGradients) -> FeatureReport | None:
         if self.output_part is not None:
             return None
-        n = (FAST_LARGE if self.fast else LARGE_IMAGES) if self.is_large else FAST_SMALL
+        n = (FAST_LARGE if self.fast else LARGE_IMAGES) if is_large(self.x) else FAST_SMALL
         try:
             return feature_report(
                 self.model, self.images, initial=self.initial, gradients=trained, n_images=n, seed=self.seed
@@ -307,10 +315,8 @@ class _Look:
             return None
 
 
-def chosen_images(
-    data: ImageData | Tensor, n_images: int | None, fast: bool, seed: int
-) -> ImageData | Tensor:
-    """A sample of the images, smaller if they are large or if little time should be spent."""
+def most_images(data: ImageData | Tensor, n_images: int | None, fast: bool) -> int:
+    """Images for gradients, if time does not matter: fewer if they are large or if little time should be spent."""
     x = data.x if isinstance(data, ImageData) else data
     if x.ndim not in (3, 4, 5) or len(x) == 0:
         raise InvalidInput(
@@ -319,9 +325,12 @@ def chosen_images(
         )
     if n_images is not None and n_images < 1:
         raise InvalidInput(f"`n_images` must be at least 1; got n_images={n_images}.")
-    is_large = x[0, 0].numel() > LARGE_PIXELS
-    usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large else (FAST_SMALL if fast else SMALL_IMAGES)
-    n = min(n_images or usual, len(x))
+    usual = (FAST_LARGE if fast else LARGE_IMAGES) if is_large(x) else (FAST_SMALL if fast else SMALL_IMAGES)
+    return min(n_images or usual, len(x))
+
+
+def some_images(data: ImageData | Tensor, n: int, seed: int) -> ImageData | Tensor:
+    """A sample of the images."""
     return data.sample(n, seed=seed) if isinstance(data, ImageData) else data[:n]
 
 
@@ -349,8 +358,7 @@ def regime_or_reason(
     count = len(images)
     if count < 2:
         return None, "it needs at least two images"
-    one = (images.x if isinstance(images, ImageData) else images)[0, 0]
-    most = N_REGIME_LARGE if one.numel() > LARGE_PIXELS else N_REGIME
+    most = N_REGIME_LARGE if is_large(images.x if isinstance(images, ImageData) else images) else N_REGIME
     try:
         return regime(
             model, images, initial=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,

@@ -12,7 +12,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.result import Result
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz.ansatz import N_NULLS, Ansatz, centred_ansatz
+from firstlight.measures.feature_ansatz.ansatz import Ansatz, centred_ansatz
 from firstlight.measures.feature_ansatz.ansatz_exponent import AnsatzExponent, ansatz_exponent
 from firstlight.measures.feature_ansatz.patch_gradients import PatchGradients, patch_gradients
 from firstlight.measures.layers.activations import OUTPUTS, activations
@@ -23,6 +23,7 @@ from firstlight.models.kinds import as_network
 Measured = TypeVar("Measured")
 
 N_IMAGES = 64
+N_ROTATED = 2  # draws of the null of an exponent: only their mean is told
 NO_INITIAL = "it needs the weights before training, as `initial` (--initial)"
 NO_LAYERS = "no layer sees all images in one pass"
 NO_LABELS = "it needs labels, of at least two classes"
@@ -144,7 +145,7 @@ def report_of(
     gradients: PatchGradients,
     *,
     seed: int,
-    draws: int = N_NULLS,
+    draws: int = N_ROTATED,
     show: bool | None = None,
 ) -> FeatureReport:
     """The report on these very images; `draws` are those of the nulls of the exponents."""

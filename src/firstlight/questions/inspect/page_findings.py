@@ -110,7 +110,8 @@ def _still(inspection: Inspection) -> Iterator[_Finding]:
     else:
         title = "Training moved every layer"
         words = (
-            f"Most {most} ({by_name[most]:.1f} times its initial size), least {least} ({by_name[least]:.2f})."
+            f"Layer {most} moved most ({by_name[most]:.1f} times its initial size), layer {least} least "
+            f"({by_name[least]:.2f})."
         )
     yield _Finding(
         2 if still else 0.4,
@@ -241,11 +242,13 @@ def layer_table(inspection: Inspection, readings: Sequence[Reading] = ()) -> Tab
         columns |= healthy("moved", "movement")
     columns["directions"] = [*column({name: change.effective_rank for name, change in changes.items()})]
     if inspection.ansatz.rows:
-        columns["correlation"] = [*column({name: row.pearson for name, row in hidden.items()})]
-        columns["±"] = [*column({name: max(2 * row.pearson_error, 0.01) for name, row in hidden.items()})]
-        columns["control"] = [
-            *column({n: float(row.null_pearson.mean()) for n, row in hidden.items() if len(row.null_pearson)})
-        ]
+        rounded = {
+            "correlation": {name: row.pearson for name, row in hidden.items()},
+            "±": {name: max(2 * row.pearson_error, 0.01) for name, row in hidden.items()},
+            "control": {n: float(r.null_pearson.mean()) for n, r in hidden.items() if len(r.null_pearson)},
+        }
+        for what, values in rounded.items():
+            columns[what] = [round(value, 2) for value in column(values)]
         columns |= healthy("correlation", "ansatz")
     has_ranges = any(name.endswith(", healthy") for name in columns)
     return Table(title="Layer by layer", columns=columns, words=TABLE_WORDS + HEALTHY_WORDS * has_ranges)

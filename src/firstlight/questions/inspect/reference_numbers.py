@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import nn
 
 from firstlight.data.images import ImageData
@@ -13,6 +12,7 @@ from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from firstlight.measures.first_layer.energy_profile import Profile
 from firstlight.measures.linearized.weight_change import LayerChange
 from firstlight.networks.reference import CONVOLUTION, WHOLE, LayerNumbers, Measured
+from firstlight.questions.inspect.accuracy import outcome_and_activity
 from firstlight.questions.inspect.newer_papers import FeatureReport, report_of
 from firstlight.questions.inspect.result import Inspection, LayerSummary
 from firstlight.questions.inspect.without_gradients import (
@@ -87,15 +87,14 @@ def measured_numbers(
     gradients = patch_gradients(model, few.x, n_images=len(few), seed=seed, show=False)
     applied = applied_layers(model, few.x[:1])
     before = {} if initial is None else applied_layers(initial, few.x[:1]).layers
-    with torch.no_grad():
-        accuracy = float((model(many.x).argmax(1) == many.y).double().mean())
+    how_right, activity = outcome_and_activity(model, many, seed=seed)
     return Measured(
-        name=name, family=family, group=group, accuracy=accuracy, side=max(images.shape[1:]),
+        name=name, family=family, group=group, accuracy=how_right.value, side=max(images.shape[1:]),
         layers=_layers(
             [layer_summary(layer, applied.calls) for layer in applied.layers.values()],
             ansatz=ansatz_from(gradients, seed=seed),
             changes=changes_of(applied.layers, before),
-            faults=faults_of(model, gradients.layers, many.x, seed), profile=profile_or_none(model, many.x, seed),
+            faults=faults_of(gradients.layers, activity), profile=profile_or_none(model, many.x, seed),
             later=report_of(model, few, initial, gradients, seed=seed, draws=1, show=False),
         ),
     )  # fmt: skip

@@ -23,9 +23,8 @@ from firstlight._internal.environment import free_memory
 from firstlight._internal.errors import InvalidInput
 from firstlight.measures.feature_ansatz.ansatz import N_NULLS
 from firstlight.measures.feature_ansatz.filter_activity import (
-    ENOUGH_IMAGES,
+    FilterActivity,
     FilterFaults,
-    filter_activity,
     filter_faults,
 )
 from firstlight.measures.feature_ansatz.patch_gradients import LayerGradients, discovered
@@ -34,8 +33,11 @@ from firstlight.measures.linearized.weight_change import LayerChange, layer_chan
 from firstlight.models.kinds import unwrapped
 from firstlight.questions.inspect.result import LayerSummary
 
-N_FIRST_LARGE = 64  # images larger than 128 x 128 on which dead filters are looked for before the first page
 FLOPS = 1e10  # of decompositions in double precision, in a second of one core
+MOST_PRODUCTS, FEWEST_IMAGES = (
+    2.5e12,
+    8,
+)  # of the passes for gradients; an eighth of the images gives an error
 PASS = 1.5  # a backward pass to the inputs of all layers, in forward passes: as many products, and their sums
 
 
@@ -63,6 +65,11 @@ class AppliedLayers:
     elements: dict[str, int]
     n_outputs: int
     seconds: float
+
+    @property
+    def products(self) -> dict[str, int]:
+        """Products of every layer in a forward pass of one image."""
+        return {name: self.elements[name] * layer.weight[0].numel() for name, layer in self.layers.items()}
 
 
 def applied_layers(model: nn.Module, image: Tensor, names: str | Sequence[str] = "all") -> AppliedLayers:
@@ -98,17 +105,9 @@ def applied_layers(model: nn.Module, image: Tensor, names: str | Sequence[str] =
 
 
 def faults_of(
-    model: nn.Module,
-    layers: Sequence[AppliedLayer | LayerGradients],
-    images: Tensor,
-    seed: int,
-    *,
-    n_images: int = ENOUGH_IMAGES,
+    layers: Sequence[AppliedLayer | LayerGradients], activity: FilterActivity
 ) -> tuple[FilterFaults, ...]:
-    """Dead and duplicate filters; death is looked for on many images, as that takes forward passes only."""
-    activity = filter_activity(
-        model, images, layers=[layer.name for layer in layers], n_images=n_images, seed=seed
-    )
+    """Dead and duplicate filters."""
     return tuple(
         filter_faults(layer.filters, activity.active[layer.name], n_images=activity.n_images, name=layer.name)
         for layer in layers
@@ -150,11 +149,10 @@ def _rank(layer: AppliedLayer) -> int:
     return min(len(layer.weight) // layer.groups, layer.weight[0].numel())
 
 
-def seconds_of_gradients(applied: AppliedLayers, n_images: int) -> float:
-    """Seconds that gradients of all layers should take, from those of a forward pass."""
-    layers, elements = applied.layers, applied.elements
-    # products of the layer itself and those of its sum of outer products, for one image and pass
-    forward = {name: elements[name] * layer.weight[0].numel() for name, layer in layers.items()}
+def passes_of_gradients(applied: AppliedLayers, n_images: int) -> float:
+    """What gradients of all layers take for one image of `n_images`, in forward passes."""
+    layers, elements, forward = applied.layers, applied.elements, applied.products
+    # products of the sum of outer products of a layer, for one image and pass
     sums = {name: elements[name] * _rank(layer) for name, layer in layers.items()}
     n_outputs = applied.n_outputs
     usual = n_outputs if n_outputs <= N_EXACT else N_LEADING + N_RANDOM
@@ -169,7 +167,19 @@ def seconds_of_gradients(applied: AppliedLayers, n_images: int) -> float:
         deepest = min((names.index(name) for name in wanted), default=len(names))
         reached = sum(forward[name] for name in names[deepest:])
         passes += PASS * n_passes * (reached + sum(sums[name] for name in wanted)) / whole
-    return n_images * passes * applied.seconds
+    return passes
+
+
+def affordable_images(applied: AppliedLayers, most: int) -> int:
+    """Images for gradients that a few ten seconds of one core allow: the most, or a half, a quarter ... of them.
+
+    It depends on the network only, not on the machine: the same command gives the same numbers everywhere.
+    """
+    whole = sum(applied.products.values())
+    n = most
+    while n // 2 >= FEWEST_IMAGES and n * passes_of_gradients(applied, n) * whole > MOST_PRODUCTS:
+        n //= 2
+    return n
 
 
 def seconds_of_correlations(applied: AppliedLayers) -> float:

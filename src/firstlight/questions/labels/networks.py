@@ -1,5 +1,6 @@
 """Networks trained on parts of the images: every image is new to some of them and known to the others."""
 
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ SHIFT = 2  # pixels by which training images move at random
 N_NEIGHBOURS = 30
 BATCH = 64
 FEWEST_EPOCHS = 3
+TRAINING_SHARE = 0.8  # of a budget; the rest goes to starting processes and to the nearest images
 MOST_EPOCHS = 24
 PASSES = 120_000  # images that each network sees in training, so that small sets are seen more often
 
@@ -163,11 +165,12 @@ def plan_networks(
     rounds = -(-n_networks // min(default_jobs(), n_networks))
     # forward and backward on one half of the images, and in half of the epochs forward on all
     an_epoch = _seconds_an_image(networks, prepared) * len(data) * 0.7 * rounds
-    affordable = int(budget / an_epoch)
+    affordable = int(TRAINING_SHARE * budget / an_epoch)
     if affordable < FEWEST_EPOCHS:
+        fewest = FEWEST_EPOCHS * an_epoch / TRAINING_SHARE
         raise InvalidInput(
-            f"`budget` must allow {FEWEST_EPOCHS} epochs, about {FEWEST_EPOCHS * an_epoch:.0f} s here; got "
-            f"{budget:g} s. {_what_fits(data, budget / (FEWEST_EPOCHS * an_epoch))}"
+            f"`budget` must allow {FEWEST_EPOCHS} epochs, about {fewest:.0f} s here; got {budget:g} s. "
+            f"{_what_fits(data, budget / fewest)}"
         )
     return LabelNetworks(factory=factory, name=name, epochs=min(chosen, affordable), seed=seed), prepared
 
@@ -351,16 +354,17 @@ def _demand_outputs(model: nn.Module, data: ImageData) -> None:
 
 
 def _seconds_an_image(networks: LabelNetworks, data: ImageData) -> float:
-    """Seconds of one forward and backward pass, from two small steps."""
+    """Seconds of training on one image, from a few real steps: small batches are slower than a large one."""
     model = networks.build(data, 0)
     _demand_outputs(model, data)
+    size = networks.recipe(0, len(data) // 2).batch_size
+    assert size is not None  # our recipe has batches
+    recipe = dataclasses.replace(networks.recipe(0, 2 * size, epochs=1), batch_size=size)
+    some = data.take(torch.arange(min(2 * size, len(data))))
     seconds = []
-    with placed(model) as device:
-        x, y = data.x[:BATCH].to(device), data.y[:BATCH].to(device)
+    with placed(model):
         for _ in range(3):
             start = time.perf_counter()
-            F.cross_entropy(model(x), y).backward()  # type: ignore[no-untyped-call]
-            if device.type != "cpu":  # which works on while Python goes on
-                torch.get_device_module(device).synchronize()
+            train(model, some.x, some.y, recipe, show=False, fused=True)
             seconds.append(time.perf_counter() - start)
-    return min(seconds[1:]) / len(x)
+    return min(seconds[1:]) / len(some)
