@@ -2,13 +2,15 @@
 
     python benchmarks/attribution.py [--train 1000] [--test 48] [--dimensions 512 2048 4096] [--seeds 3]
 
-TRAK scores a training image by Q (F F' + c)^-1 F f, where F holds its projected gradients of the training images' margins,
-f that of the prediction, and Q one minus the probability of the label. Without a projection F F' is the tangent kernel of
-the margin, so that `ntk_gram` gives the same scores exactly. Printed are, as medians over the predictions, the rank
-correlation of their scores with ours, with those of another prediction (the null), and of two seeds of theirs with each
-other; how often the prediction's margin falls further when the five best images are unlearned than in all of nine random
-draws of its class (chance: one in ten); and CPU seconds of one thread. The last rows give both libraries our features as
-their gradients, without a projection. Needs `pip install --no-deps traker==0.3.2 dattri==0.3.0`, and pyyaml and tqdm.
+TRAK scores a training image by Q (F F' + c)^-1 F f, where F holds the projected gradients of the training images'
+margins, f that of the prediction, and Q one minus the probability of the label. Without a projection F F' is the
+tangent kernel of the margin, so that `ntk_gram` gives the same scores exactly. Printed are, as medians over the
+predictions, the rank correlation of their scores with ours, with those of another prediction (the null), and of two
+seeds of theirs with each other; how often the margin of the prediction falls further when the five best images are
+unlearned than in all of nine random draws of its class (chance: one in ten); and CPU seconds of one thread. The last
+rows give both libraries our features as their gradients, without a projection.
+
+Needs `pip install --no-deps traker==0.3.2 dattri==0.3.0`, and pyyaml and tqdm.
 """
 
 import argparse
@@ -33,7 +35,7 @@ N_CHOSEN, N_DRAWS = 5, 9
 
 
 def margin(outputs: Tensor, labels: Tensor) -> Tensor:
-    """log p / (1 - p) of the label, the output function of TRAK."""
+    """Log-odds of the label, the output function of TRAK."""
     rest = outputs.scatter(1, labels[:, None], -torch.inf)
     return outputs.gather(1, labels[:, None])[:, 0] - rest.logsumexp(1)
 
@@ -131,7 +133,9 @@ def trak(task: Task, ridge: float, dimension: int, seed: int, features: Tensor |
             return super().compute_loss_grad(batch[1:])
 
     n, more = len(task.train), () if features is None else (features.float(),)
-    scale = dimension if features is None else 1  # its normal projection does not keep the length of a gradient
+    scale = (
+        dimension if features is None else 1
+    )  # its normal projection does not keep the length of a gradient
     with tempfile.TemporaryDirectory() as folder:
         scorer = TRAKer(
             model=task.network, task="image_classification", train_set_size=n, save_dir=folder, device="cpu",
