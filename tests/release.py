@@ -120,7 +120,7 @@ def _pip(folder: Path) -> list[object]:
 
 
 def clean_install(wheel: Path, folder: Path) -> list[str]:
-    """Install the wheel beside torch alone, and make the tour, a measure and the list of networks without any checkout."""
+    """Install the wheel beside torch alone; list networks, measure one and make the tour without any checkout."""
     command = folder / "bin" / "firstlight"
     steps: list[Callable[[], list[str]]] = [
         lambda: run(*_pip(folder), wheel, cwd=folder),

@@ -66,7 +66,9 @@ def test_a_python_that_does_not_start_is_not_tried_and_named(tmp_path, monkeypat
 
 def test_a_torch_that_cannot_be_had_is_not_tried_and_no_fault(monkeypatch, capsys):
     monkeypatch.setattr(release, "texts", list)
-    monkeypatch.setattr(release, "built_wheel", lambda folder: (folder / "firstlight-0-py3.whl").touch() or [])
+    monkeypatch.setattr(
+        release, "built_wheel", lambda folder: (folder / "firstlight-0-py3.whl").touch() or []
+    )
     calls = {"venv": [], "install": ["pip install\nNo matching distribution"]}
     monkeypatch.setattr(
         release, "run", lambda *command, cwd=None: next((calls[c] for c in command if c in calls), [])
@@ -74,5 +76,7 @@ def test_a_torch_that_cannot_be_had_is_not_tried_and_no_fault(monkeypatch, capsy
     monkeypatch.setattr(sys, "argv", ["release.py", "--python", sys.executable])
     assert release.main() == 0
     said = capsys.readouterr().out
-    assert f"not tried  clean install, {sys.executable}: torch==2.13.0 cannot be installed: No matching" in said
+    assert (
+        f"not tried  clean install, {sys.executable}: torch==2.13.0 cannot be installed: No matching" in said
+    )
     assert "good       wheel" in said
