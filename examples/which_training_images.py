@@ -3,8 +3,8 @@ Which training images made this prediction?
 ===========================================
 
 The tangent kernel of a trained network says how far a step of training on one image moves the outputs on another. Here
-it picks training images for each prediction, and the network itself is asked whether they matter: unlearn them by one
-step, and see how far the prediction falls, beside images of the same class that were drawn at random.
+it scores training images for each prediction, by itself and in the formula of TRAK, and the network is asked whether
+they matter: unlearn the best by one step, and see how far the prediction falls, beside random images of the same class.
 """
 
 # %%
@@ -14,6 +14,7 @@ step, and see how far the prediction falls, beside images of the same class that
 import copy
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 import firstlight
@@ -26,24 +27,62 @@ train = firstlight.load("cifar10", "train", n=N_TRAIN, seed=1).scaled(**bank.sca
 test = firstlight.load("cifar10", "test", n=N_TEST, seed=1).scaled(**bank.scaling)
 with torch.no_grad():
     predicted = network(test.x).argmax(1)
+    probability = network(train.x).softmax(1).gather(1, train.y[:, None])[:, 0].double()
 
 # %%
-# The kernel, and the features behind it
-# --------------------------------------
-# Tools such as TRAK and dattri take a vector for each image, its gradient projected to few dimensions at random. The
-# features below are such vectors, without the error of a projection: their inner products are the kernel itself.
+# The kernel of the margins
+# -------------------------
+# TRAK asks what moves the margin of a label, the log-odds of its probability. A module with the margin as its only
+# output, and the label as one more channel of the image, gives :func:`firstlight.ntk_gram` the same question.
 
-kernel = firstlight.ntk_gram(network, torch.cat([train.x, test.x]), show=False).double()
+
+def margin(outputs, labels):
+    """Log-odds of each label."""
+    rest = outputs.scatter(1, labels[:, None], -torch.inf)
+    return outputs.gather(1, labels[:, None])[:, 0] - rest.logsumexp(1)
+
+
+class Margin(nn.Module):
+    """The network with its margin as the only output."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = network
+
+    def forward(self, images):
+        """Take images with their labels."""
+        return margin(self.network(images[:, :-1]), images[:, -1, 0, 0].long())[:, None]
+
+
+images, labels = torch.cat([train.x, test.x]), torch.cat([train.y, predicted])
+labelled = torch.cat([images, labels[:, None, None, None].expand_as(images[:, :1])], 1)
+kernel = firstlight.ntk_gram(Margin(), labelled, show=False).double()
+
+# %%
+# Scores: its cosine, and the formula of TRAK without a projection
+# ----------------------------------------------------------------
+# TRAK projects the gradients F of the margins at random and scores a training image by
+# :math:`Q\,(FF^\top + c)^{-1} F f`, where f is the gradient of the prediction and Q one minus the probability of the
+# label. The products of gradients are the kernel, so that nothing needs to be projected. The tools ``traker`` and
+# ``dattri`` take the features below in place of their projected gradients, and then give the same scores.
+
 values, vectors = torch.linalg.eigh(kernel)
 features = vectors * values.clamp(min=0).sqrt()
 error = float((features @ features.T - kernel).norm() / kernel.norm())
 print(f"{features.shape[0]} images as {features.shape[1]} features; relative error of the kernel {error:.0e}")
-cosines = F.normalize(features[N_TRAIN:]) @ F.normalize(features[:N_TRAIN]).T
-pixels = -torch.cdist(test.x.flatten(1), train.x.flatten(1))  # a rival that knows nothing of the network
+among, across = kernel[:N_TRAIN, :N_TRAIN], kernel[N_TRAIN:, :N_TRAIN]
+ridge = 0.1 * among.diagonal().mean() * torch.eye(N_TRAIN, dtype=kernel.dtype)
+scores = {
+    "cosine of the kernel": across / among.diagonal().sqrt(),
+    "TRAK by the kernel": torch.linalg.solve(among + ridge, across.T).T * (1 - probability),
+    "pixels": -torch.cdist(
+        test.x.flatten(1), train.x.flatten(1)
+    ),  # a rival that knows nothing of the network
+}
 
 # %%
-# Unlearn the chosen images, and as many random ones of the same class
-# --------------------------------------------------------------------
+# Unlearn the best images of the predicted class, and as many random ones
+# -----------------------------------------------------------------------
 # One step up the loss on those images, for all of the same length: half a percent of the weights.
 
 
@@ -57,31 +96,30 @@ def fallen(chosen, image, label):
     with torch.no_grad():
         for weight, slope in zip(weights, slopes, strict=True):
             weight += 0.005 * length / steepness * slope
-        before, after = (margin(model(image[None])[0], label) for model in (network, changed))
-    return before - after
-
-
-def margin(outputs, label):
-    """Predicted output less the largest other."""
-    return float(outputs[label] - outputs[torch.arange(len(outputs)) != label].max())
+        before, after = (margin(model(image[None]), label[None]) for model in (network, changed))
+    return float(before - after)
 
 
 generator = torch.Generator().manual_seed(0)
-falls = {"tangent kernel": [], "pixels": [], "random": []}
-most = {"tangent kernel": 0, "pixels": 0}
-for image, label, by_kernel, by_pixels in zip(test.x, predicted.tolist(), cosines, pixels, strict=True):
+falls = {name: [] for name in (*scores, "random")}
+most = dict.fromkeys(scores, 0)
+best = []  # training images by the cosine of the kernel
+for row, (image, label) in enumerate(zip(test.x, predicted, strict=True)):
     members = (train.y == label).nonzero().flatten()
     draws = [members[torch.randperm(len(members), generator=generator)[:N_CHOSEN]] for _ in range(N_DRAWS)]
     null = [fallen(draw, image, label) for draw in draws]
     falls["random"].append(sum(null) / N_DRAWS)
-    for name, scores in (("tangent kernel", by_kernel), ("pixels", by_pixels)):
-        falls[name].append(fallen(members[scores[members].topk(N_CHOSEN).indices], image, label))
+    for name, by_name in scores.items():
+        chosen = members[by_name[row, members].topk(N_CHOSEN).indices]
+        falls[name].append(fallen(chosen, image, label))
         most[name] += falls[name][-1] > max(null)
+        best += [chosen] if name == "cosine of the kernel" else []
 
 # %%
 # What the network says
 # ---------------------
-# A choice that does not matter falls most in one of ten cases, as there are nine random draws beside it.
+# A choice that does not matter falls most in one of ten cases, as there are nine random draws beside it. The step is
+# short, which favours the plain kernel: TRAK asks what training without the image would have given.
 
 for name, all_falls in falls.items():
     print(f"{name}: the margin of the prediction falls by {sum(all_falls) / N_TEST:.2f} on average")
@@ -92,19 +130,18 @@ for name, count in most.items():
     )
 
 # %%
-# The first predictions, each with what the kernel chose
-# ------------------------------------------------------
-# A row begins with the image whose prediction is explained.
+# The first predictions, each with its best training images
+# ----------------------------------------------------------
+# A row begins with the image whose prediction is explained; its training images have the largest cosines.
 
 rows = []
-for image, label, scores in zip(test.x[:4], predicted[:4].tolist(), cosines, strict=False):
-    members = (train.y == label).nonzero().flatten()
-    rows += [image[None], train.x[members[scores[members].topk(N_CHOSEN).indices]]]
+for image, chosen in zip(test.x[:4], best, strict=False):
+    rows += [image[None], train.x[chosen]]
 shown = torch.cat(rows)
 picture_grid(
     (shown - shown.min()) / (shown.max() - shown.min()),
     signed=False,
     columns=1 + N_CHOSEN,
     title="Which training images made this prediction?",
-    alt="Four rows: a test image and the five training images that the tangent kernel chose",
+    alt="Four rows: a test image and the five training images with the largest cosines",
 )

@@ -3,6 +3,7 @@
 Texts first, which take no time: the changelog, the citation and the ledger are of this version. Then what users get:
 the wheel, installed into an empty environment of each Python, where a network that comes along is measured. Then links,
 commands and snippets of the documentation, which make has built before. Every fault is named; any of them ends with 1.
+A Python that is not here, or for which the tested torch cannot be had, is no fault: the list says "not tried", and why.
 """
 
 import argparse
@@ -90,6 +91,11 @@ def run(*command: object, cwd: Path = ROOT) -> list[str]:
     return [] if done.returncode == 0 else [f"{' '.join(map(str, command[:6]))} ...\n{words}"]
 
 
+def is_python(command: str) -> bool:
+    """Whether a command is there and starts: the shims of pyenv are there for versions that do not."""
+    return shutil.which(command) is not None and not run(command, "-c", "pass")
+
+
 def built_wheel(folder: Path) -> list[str]:
     """Build the wheel into a folder, from a copy: a build folder of an earlier day would bring files that are gone."""
     source = folder / "source"
@@ -99,26 +105,30 @@ def built_wheel(folder: Path) -> list[str]:
     return run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, source)
 
 
-def clean_install(python: str, wheel: Path, folder: Path) -> list[str]:
-    """Install the wheel where nothing is, and make a measure and the list of networks without any checkout."""
-    pip = [
-        folder / "bin" / "python",
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--constraint",
-        ROOT / "constraints.txt",
-    ]
+def not_tried(python: str, folder: Path) -> str:
+    """Make an empty environment with torch in it; return why the rest cannot be tried."""
+    if not is_python(python):
+        return f"{python} is not installed"
+    faults = run(python, "-m", "venv", folder, cwd=folder.parent)
+    faults = faults or run(*_pip(folder), TORCH, cwd=folder)
+    return f"{TORCH} cannot be installed: {faults[0].splitlines()[-1]}" if faults else ""
+
+
+def _pip(folder: Path) -> list[object]:
+    options = ["--quiet", "--constraint", ROOT / "constraints.txt"]
+    return [folder / "bin" / "python", "-m", "pip", "install", *options]
+
+
+def clean_install(wheel: Path, folder: Path) -> list[str]:
+    """Install the wheel beside torch alone; list networks, measure one and make the tour without any checkout."""
     command = folder / "bin" / "firstlight"
     steps: list[Callable[[], list[str]]] = [
-        lambda: run(python, "-m", "venv", folder, cwd=folder.parent),
-        lambda: run(*pip, TORCH, cwd=folder),
-        lambda: run(*pip, wheel, cwd=folder),
+        lambda: run(*_pip(folder), wheel, cwd=folder),
         lambda: run(command, "networks", "list", cwd=folder),
         lambda: run(
             command, "profile", "networks:resnet20-cifar10-0", "--data", "photos", "--n", "100", cwd=folder
         ),
+        lambda: run(command, "tour", "--output", folder / "tour.html", cwd=folder),
     ]
     return next((faults for step in steps if (faults := step())), [])
 
@@ -132,23 +142,27 @@ def main() -> int:
     parser.add_argument("--texts", action="store_true", help="check only changelog, citation and ledger")
     given = parser.parse_args()
     ended = {"changelog, citation, ledger": texts()}
+    left_out: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if not given.texts:
             ended["wheel"] = built_wheel(folder)
-            for python in given.python if not ended["wheel"] else ():
+            for number, python in enumerate(given.python if not ended["wheel"] else ()):
                 (wheel,) = folder.glob("firstlight-*.whl")
-                where = shutil.which(python)
-                ended[f"clean install, {python}"] = (
-                    clean_install(where, wheel, folder / python) if where else [f"{python} is not installed."]
-                )
+                environment = folder / f"environment-{number}"
+                if reason := not_tried(python, environment):
+                    left_out[f"clean install, {python}"] = reason
+                else:
+                    ended[f"clean install, {python}"] = clean_install(wheel, environment)
             ended["links, commands and snippets of the documentation"] = run(
                 sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/test_documentation.py"
             )
     for what, faults in ended.items():
-        print(f"{'FAULT' if faults else 'good ':5}  {what}")
+        print(f"{'FAULT' if faults else 'good':9}  {what}")
         for fault in faults:
-            print("       " + fault.replace("\n", "\n       "))
+            print("           " + fault.replace("\n", "\n           "))
+    for what, reason in left_out.items():
+        print(f"not tried  {what}: {reason}")
     return 1 if any(ended.values()) else 0
 
 

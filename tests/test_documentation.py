@@ -369,6 +369,17 @@ def test_the_mark_of_a_claim_follows_from_both_verdicts(verdict, null_verdict, m
     assert sum(entry.summary in group for group in ledger.GROUPS.values()) == 1  # counted in one column
 
 
+@pytest.mark.parametrize(
+    ("latex", "kept"), [(r"a &= b \\ c &= d", "<mtable"), (r"a = \arg\max_b c", ">argmax<")]
+)
+def test_a_formula_leaves_no_latex_behind(latex, kept):
+    pytest.importorskip("sphinx")
+    drawn = importlib.import_module("mathml").mathml(latex, "block")
+    assert kept in drawn
+    assert "\\" not in drawn
+    assert "<mi>&" not in drawn
+
+
 @cache
 def words_of_the_library():
     """Every text that stands in the source, what is filled in replaced by a line break."""

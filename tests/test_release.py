@@ -1,7 +1,10 @@
 """The texts of a release are checked: each fault is named, and a release without faults passes."""
 
+import sys
+
 import pytest
 
+import release
 from release import changelog_faults, citation_faults, ledger_faults
 
 CHANGELOG = """# Changelog
@@ -48,3 +51,32 @@ def test_a_ledger_of_another_version_is_named_with_its_days():
     (fault,) = ledger_faults(old, "0.2.0")
     assert "1 of 2 claims were run by another version, from 2026-11-16" in fault
     assert ledger_faults([], "0.2.0") == ["reproduce/ledger: no claim has run."]
+
+
+def test_a_python_that_does_not_start_is_not_tried_and_named(tmp_path, monkeypatch):
+    shim = tmp_path / "python3.99"
+    shim.write_text("#!/bin/sh\necho command not found\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert release.is_python(sys.executable)
+    for python in ("python3.99", "python3.98"):
+        assert release.not_tried(python, tmp_path / "environment") == f"{python} is not installed"
+    assert not (tmp_path / "environment").exists()
+
+
+def test_a_torch_that_cannot_be_had_is_not_tried_and_no_fault(monkeypatch, capsys):
+    monkeypatch.setattr(release, "texts", list)
+    monkeypatch.setattr(
+        release, "built_wheel", lambda folder: (folder / "firstlight-0-py3.whl").touch() or []
+    )
+    calls = {"venv": [], "install": ["pip install\nNo matching distribution"]}
+    monkeypatch.setattr(
+        release, "run", lambda *command, cwd=None: next((calls[c] for c in command if c in calls), [])
+    )
+    monkeypatch.setattr(sys, "argv", ["release.py", "--python", sys.executable])
+    assert release.main() == 0
+    said = capsys.readouterr().out
+    assert (
+        f"not tried  clean install, {sys.executable}: torch==2.13.0 cannot be installed: No matching" in said
+    )
+    assert "good       wheel" in said

@@ -83,8 +83,7 @@ class LedgerTable(SphinxDirective):
         """Build one table with a heading for each topic, and show the figures of its studies below."""
         rows = _rows(self)
         counted = [largest(entries) for _, entries in rows]
-        dated = ", ".join(filter(None, (f"{len(rows)} claims", versions(counted))))
-        words = f"{dated}: {Tally.of(counted)}."
+        words = _summary(counted)
         shown: list[list[list[nodes.Node]]] = []
         topics, topic = list(dict.fromkeys(claim.topic for claim, _ in rows)), ""
         for claim, entries in sorted(rows, key=lambda row: topics.index(row[0].topic)):
@@ -107,14 +106,27 @@ class Verdicts(SphinxDirective):
             [
                 [_text(theme.replace("_", " "))],
                 [_text(tally.exact)],
-                *(
-                    [_text(str(sum(tally.effects.get(name, 0) for name in group)))]
-                    for group in GROUPS.values()
-                ),
+                *([_text(str(number))] for number in _in_groups(tally).values()),
             ]
             for theme, tally in tallies.items()
         ]
         return [_table(["theme", "exact relations", *GROUPS], rows, (28, 17, *(11 for _ in GROUPS)))]
+
+
+def _summary(counted: list[Entry]) -> str:
+    """How many claims hold, with the marks of the table below."""
+    tally = Tally.of(counted)
+    dated = ", ".join(filter(None, (f"{len(counted)} claims", versions(counted))))
+    numbers = _in_groups(tally)
+    signs = dict(zip(GROUPS, MARKS.values(), strict=False))  # the last group is open or not run: "?"
+    effects = ", ".join(f"{signs[name]} {number} {name}" for name, number in numbers.items() if number)
+    exact = f" Exact relations: {tally.exact}." if tally.exact else ""
+    return f"{dated}.{exact}" + (f" Effects: {effects}." if effects else "")
+
+
+def _in_groups(tally: Tally) -> dict[str, int]:
+    """Effects by the columns of the table of themes."""
+    return {name: sum(tally.effects.get(one, 0) for one in group) for name, group in GROUPS.items()}
 
 
 def _rows(directive: SphinxDirective) -> list[tuple[Claim, list[Entry]]]:

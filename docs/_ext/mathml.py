@@ -8,7 +8,13 @@ from sphinx.application import Sphinx
 
 
 def mathml(latex: str, display: str = "inline") -> str:
-    """Convert; the transpose becomes an upright T, for its own sign hangs high in fonts that are not for maths."""
+    """Convert; the transpose becomes an upright T, for its own sign hangs high in fonts that are not for maths.
+
+    The converter knows neither lines that are aligned without an environment, as Sphinx allows, nor the command arg.
+    """
+    latex = latex.replace(r"\arg\max", r"\operatorname*{argmax}")
+    if r"\\" in latex and r"\begin" not in latex:
+        latex = rf"\begin{{split}}{latex}\end{{split}}"
     return convert(latex, display=display).replace("<mo>&#x022A4;</mo>", '<mi mathvariant="normal">T</mi>')
 
 

@@ -71,7 +71,7 @@ def ansatz_exponent(
     Parameters
     ----------
     gradients : PatchGradients
-        From :func:`firstlight.measures.feature_ansatz.patch_gradients`.
+        From :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients`.
     draws : int, default N_NULLS
         Number of random rotations of Q for the null.
     seed : int, default 0

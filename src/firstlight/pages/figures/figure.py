@@ -87,7 +87,7 @@ class Figure(Result):
     ----------
     plot : dict of str to object
         `data`, a list of traces, and `layout`, as plain values that can be stored. A trace has a `type`
-        ("scatter", "bar", "heatmap" or "image") and what :func:`firstlight.pages.figures.svg` needs to draw it; the
+        ("scatter", "bar", "heatmap" or "image") and what :func:`firstlight.pages.figures.svg.svg` needs to draw it; the
         layout has a `height` and the settings of `xaxis` and `yaxis`.
     title : str
         What it shows, in a few words.
