@@ -132,7 +132,7 @@ class Streamed(ABC, Generic[R]):
 
 
 class StreamedProfile(Streamed[Profile]):
-    """The energy profile of the first layer, as :func:`firstlight.measures.first_layer.energy_profile.profile` gives it.
+    """The energy profile of the first layer, as :func:`firstlight.profile` gives it.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class StreamedProfile(Streamed[Profile]):
 
 
 class StreamedGradients(Streamed[PatchGradients]):
-    """Gradient outer products of all layers, as :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients` gives them.
+    """Gradient outer products of all layers, as :func:`firstlight.patch_gradients` gives them.
 
     :func:`firstlight.measures.feature_ansatz.ansatz.ansatz_from` turns the result into the ansatz.
 
@@ -208,7 +208,9 @@ class StreamedGradients(Streamed[PatchGradients]):
 
 
 class StreamedActivity(Streamed[FilterActivity]):
-    """Filters that respond to an image, as :func:`firstlight.measures.feature_ansatz.filter_activity.filter_activity` tells.
+    """Filters that respond to an image.
+
+    The rule is that of :func:`~firstlight.measures.feature_ansatz.filter_activity.filter_activity`.
 
     What is false in the end is a dead filter: silent on all images of the loop.
 
@@ -247,7 +249,9 @@ class StreamedActivity(Streamed[FilterActivity]):
 
 
 class StreamedVariation(Streamed[ClassVariation]):
-    """Variation within classes by depth, as :func:`firstlight.measures.layers.class_variation.class_variation` of activations gives it.
+    """Variation within classes by depth.
+
+    The measure is :func:`~firstlight.measures.layers.class_variation.class_variation` of activations.
 
     Its nulls permute the labels of all images, so what every layer received is kept: `most` numbers an image and layer.
 
