@@ -66,9 +66,10 @@ def exported():
 
 
 def answers():
-    """Public functions and classes that measure for a question, in full."""
-    for path in sorted((ROOT / "src" / "firstlight" / "questions").glob("*/measure.py")):
-        module = importlib.import_module(f"firstlight.questions.{path.parent.name}.measure")
+    """Public functions and classes of measures and of what measures for a question, in full."""
+    library = ROOT / "src" / "firstlight"
+    for path in sorted([*library.glob("questions/*/measure.py"), *library.glob("measures/*/[a-z]*.py")]):
+        module = importlib.import_module(".".join(path.relative_to(library.parent).with_suffix("").parts))
         for name, thing in vars(module).items():
             if not name.startswith("_") and getattr(thing, "__module__", "") == module.__name__:
                 yield f"{module.__name__}.{name}"
