@@ -78,7 +78,7 @@ def answers():
 def test_every_public_name_is_in_the_api_reference_once():
     promised = {f"firstlight.{name}" for name in firstlight.__all__ if name != "__version__"}
     public = promised | set(exported()) | set(answers())
-    assert len(public) > 250
+    assert len(public) > 230
     missing = sorted(public - documented().keys())
     assert not missing, f"Give these packages a page in docs/api/: {', '.join(missing)}."
     assert not [name for name, times in documented().items() if times > 1]

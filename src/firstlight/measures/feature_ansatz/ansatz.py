@@ -153,7 +153,7 @@ def ansatz(
     Parameters
     ----------
     model, data, options
-        As for :func:`firstlight.measures.feature_ansatz.patch_gradients`.
+        As for :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients`.
     initial : torch.nn.Module, optional
         The model before training, or another one of its architecture. With it all four pairs are
         compared, else only the first.
@@ -388,7 +388,7 @@ def centred_ansatz(
     model : torch.nn.Module
         The trained network.
     data : Tensor, ImageData, DataLoader, iterable of batches, and others
-        As for :func:`firstlight.measures.feature_ansatz.patch_gradients`.
+        As for :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients`.
     initial : torch.nn.Module, optional
         The same network before training. There is no answer without it, and the error says so.
     draws : int, default N_NULLS

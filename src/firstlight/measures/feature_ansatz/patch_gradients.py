@@ -200,7 +200,7 @@ def patch_gradients(
     output_sum : str, default 'auto'
         "auto" sums over all outputs if there are at most 32. With more, the leading singular directions
         of the last linear layer are summed exactly and random signs stand for the rest: unbiased, and
-        independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz` can state a
+        independent for every image, so that :func:`firstlight.measures.feature_ansatz.ansatz.ansatz` can state a
         standard error. "exact" always sums over all. "estimated" is "auto" with down to an eighth of the
         passes for layers whose positions are samples enough: random signs there, unbiased too.
     output_part : OutputName, optional

@@ -281,7 +281,7 @@ def compare(
     n_images : int, optional
         Maximum number of images; by default 64, or 8 if they are larger than 128 x 128.
     output_part, output_sum
-        See :func:`firstlight.measures.feature_ansatz.patch_gradients`.
+        See :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients`.
     with_regime : bool, default True
         Also tell how lazy the training was, which takes most of the time.
     seed : int, default 0

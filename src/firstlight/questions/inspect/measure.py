@@ -86,7 +86,7 @@ def inspect(
     initial : torch.nn.Module, optional
         The model before its training. Without it a fresh initialisation serves for comparison.
     layers, output_part, output_sum
-        See :func:`firstlight.measures.feature_ansatz.patch_gradients`.
+        See :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients`.
     n_images : int, optional
         Maximum number of images; by default 512, or 32 if they are larger than 128 x 128.
     fast : bool, default False
