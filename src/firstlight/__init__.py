@@ -16,7 +16,12 @@ if TYPE_CHECKING:
         LinearizedClassifier,
     )
     from firstlight.kernels import ConvKernel, kernel_gram
+    from firstlight.measures.feature_ansatz.ansatz import ansatz, feature_matrix
+    from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
+    from firstlight.measures.first_layer.energy_profile import profile
+    from firstlight.measures.linearized.tangent_kernel import ntk_gram
     from firstlight.models import build, linearize, load_model
+    from firstlight.networks.bank import load_network
     from firstlight.pages.page import write_page
     from firstlight.questions.compare.measure import compare
     from firstlight.questions.copy_or_memorise.measure import copy_or_memorise

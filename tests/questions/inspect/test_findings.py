@@ -133,8 +133,7 @@ def test_the_command_prints_json_and_ends_with_one(tmp_path, monkeypatch, capsys
     model.get_parameter("0.weight").data[1] = 0
     save_file(model.state_dict(), "weights.safetensors")
     arguments = {
-        "model": ModelOptions(arch="small", option=["width=0.2"]),
-        "data": "photos",
+        "model": ModelOptions(data="photos", arch="small", option=["width=0.2"]),
         "n": 8,
         "fast": True,
     }

@@ -94,7 +94,7 @@ def ansatz_exponent(
 
     Examples
     --------
-    >>> from firstlight.measures.feature_ansatz import patch_gradients
+    >>> from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
     >>> model = torch.nn.Sequential(*(torch.nn.Linear(2, 2, bias=False) for _ in range(3)))
     >>> for layer in model:  # balanced
     ...     layer.weight.data = torch.diag(torch.tensor([1.0, 2.0]))

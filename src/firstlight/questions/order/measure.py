@@ -115,7 +115,7 @@ def learning_order(
     Examples
     --------
     >>> from firstlight import build, load
-    >>> from firstlight.measures.learning_order import AccessibilityRecorder
+    >>> from firstlight.measures.learning_order.accessibility import AccessibilityRecorder
     >>> photos, network = load("photos", n=24), build("small", classes=8, width=0.25)
     >>> recorder = AccessibilityRecorder(photos.x, photos.y)
     >>> for _epoch in range(2):

@@ -155,7 +155,7 @@ class Part:
     Parameters
     ----------
     name : str
-        Key of its result in :attr:`firstlight.questions.tour.Tour.parts`.
+        Key of its result in :attr:`firstlight.questions.tour.run.Tour.parts`.
     words : str
         What it is called on the page while it is still to come.
     run : callable
