@@ -12,7 +12,7 @@ from firstlight.data import ImageData, load
 from firstlight.data.interventions import shuffled_labels
 from firstlight.data.synthetic import bars_in_noise, digits_in_noise
 from firstlight.kernels import ConvKernel
-from firstlight.maths import cosine, sobel_magnitude
+from firstlight.maths import sobel_magnitude
 from firstlight.training import accuracy
 from reproduce.catalogue import Study, study
 from reproduce.evidence import Measured, by
@@ -175,7 +175,6 @@ class LearnedEdges(Study):
         return {
             "eigenvectors below 0.2": float((_mean_response(colour) < 0.2).sum()),
             "eigenvectors below 0.2 with shuffled labels": float((_mean_response(shuffled) < 0.2).sum()),
-            "cosine to the metric of shuffled labels": float(cosine(colour.flatten(), shuffled.flatten())),
         }
 
 
@@ -298,10 +297,8 @@ class LocalSignals(Study):
         wanted = [("digits", s) for s in self.digit_sigmas] + [("bars", s) for s in self.sigmas]
         tasks = map_tasks(partial(_task, self), wanted, label="Noise levels")
         digits = tasks[: len(self.digit_sigmas)]
-        ordered = [task["CNTK"] <= task["ConvRFM"] <= task["Deep ConvRFM"] for task in tasks]
         return {
             "share of tasks in order": sum(task["is in order"] for task in tasks) / len(tasks),
-            "share of tasks in order on test images": sum(ordered) / len(tasks),
             **_by_noise("digits", self.digit_sigmas, digits),
             **_by_noise("bars", self.sigmas, tasks[len(digits) :]),
         }

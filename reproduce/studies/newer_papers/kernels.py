@@ -15,7 +15,7 @@ from firstlight.kernels import solve_ridge
 from firstlight.measures.feature_ansatz import ansatz_exponent, patch_gradients, stationarity
 from firstlight.theory.ridge_risk import hermite_modes, hermite_values, ridge_risk
 from reproduce.catalogue import Study, study
-from reproduce.evidence import Measured, by
+from reproduce.evidence import Measured
 
 N_MODES = 400
 DEGREES = 5  # constant to fourth degree: higher ones are below the ridge of what is not resolved
@@ -175,8 +175,6 @@ class PredictedCurve(Study):
         curve = learning_curve(grey, sizes=self.sizes, modes=self.modes, ridge=self.ridge, seed=self.seed)
         measured = curve.measured.mean(1)
         return {
-            "predicted error": by(self.sizes, curve.predicted),
-            "measured error": by(self.sizes, measured),
             "largest relative error": float(curve.error.max()),
             "relative error of the constant": float(((curve.constant - measured).abs() / measured).max()),
         }
