@@ -130,7 +130,7 @@ class Study:
 
     drawn: ClassVar[Mapping[str, str] | str] = {}
     """What the figure draws, each with its role: a series over its points, an array, a number as a level line. Or how
-    the names of an ordered family of arrays begin. Empty: every number that the rules speak of, with its interval."""
+    the names of an ordered family of arrays begin. Empty: every number that the rules name."""
 
     axes: ClassVar[tuple[str, str]]
     """What the axes of what is drawn say; points that are words, or an axis without one, stand side by side."""

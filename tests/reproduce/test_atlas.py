@@ -10,6 +10,7 @@ from firstlight.pages.figures import picture_grid, svg
 from reproduce.atlas import places, plates, status_table, write_atlas
 from reproduce.catalogue import claims, studies
 from reproduce.entries import record
+from reproduce.pages import recorded
 from reproduce.plates.registry import PAPERS, Drawing, Line, drawings, keep, kept, line_plate, with_key
 from reproduce.run import reproduce, study_figures
 
@@ -142,3 +143,16 @@ def test_a_key_names_the_series_below_a_figure():
     assert all(f">series {i}</text>" in picture for i in range(8))
     height = int(re.search(r'viewBox="0 0 \d+ (\d+)"', picture)[1])
     assert all(float(y) < height for y in re.findall(r'<text x="\d+" y="(\d+)" font-size="12"', picture))
+
+
+def test_the_details_of_a_claim_tell_the_verdict_of_a_smaller_scale(page):
+    from reproduce.__main__ import LEDGER
+
+    html = page.read_text()
+    judged = {id: [e for e in entries if e.verdict != "not run"] for id, entries in recorded(LEDGER).items()}
+    differing = {id: e for id, e in judged.items() if len({entry.summary for entry in e}) > 1}
+    assert "profile.table1.init" in differing
+    for id, (desk, night) in differing.items():
+        details = html.split(f"<code>{id}</code>")[1].split("<h4>")[0]
+        assert f"<dt>Verdict (desk)</dt><dd>{desk.summary}</dd>" in details
+        assert f"At night: {night.summary}; at the desk: {desk.summary}." in details

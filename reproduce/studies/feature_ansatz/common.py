@@ -204,6 +204,18 @@ def updated_metric(
     return normalised
 
 
+def learned_metric(
+    parts: tuple[ImageData, ImageData], kernel: Kernel, *, rounds: int, agop_images: int, seed: int
+) -> Float[Tensor, "d d"]:
+    """The metric after some rounds of a ConvRFM on training images; the others choose the ridge."""
+    splits = Splits(train=parts[0], valid=parts[1], test=parts[1])
+    metric = plain_metric(splits, kernel)
+    for _ in range(rounds):
+        fit = fitted_round(splits, kernel, metric)
+        metric = updated_metric(splits, kernel, fit, agop_images=agop_images, seed=seed)
+    return metric
+
+
 def rotated_metric(metric: Float[Tensor, "d d"], *, seed: int) -> Float[Tensor, "d d"]:
     """M with its eigenvalues kept and its eigenvectors drawn at random."""
     noise = torch.randn(metric.shape, generator=generator_from("rotated metric", seed), dtype=torch.float64)

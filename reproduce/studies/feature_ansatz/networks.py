@@ -61,9 +61,7 @@ class AnsatzResnet50(Study):
         trained = patch_gradients(model, images, layers="convolutions", seed=self.seed)
         initial = patch_gradients(fresh, images[: self.initial_images], layers="convolutions", seed=self.seed)
         agreement = ansatz_from(trained, initial, seed=self.seed)
-        after, rotated, isotropy = (
-            agreement.values(TRAINED, what) for what in ("pearson", "null_pearson", "isotropy")
-        )
+        after, rotated = (agreement.values(TRAINED, what) for what in ("pearson", "null_pearson"))
         before, before_rotated = (agreement.values(INITIAL, what) for what in ("pearson", "null_pearson"))
         first = [name.endswith(".conv1") for name in agreement.layers]  # of each block, as in the paper
         blocks = [name for name, keep in zip(agreement.layers, first, strict=True) if keep]
@@ -75,7 +73,6 @@ class AnsatzResnet50(Study):
             "every convolution": by(agreement.layers, after),
             "every convolution with rotated gradients": by(agreement.layers, rotated),
             "every convolution of the initial network": by(agreement.layers, before),
-            "isotropy of Q": float(isotropy.mean()),
         }
 
 
@@ -193,8 +190,6 @@ class AnsatzSimplenet(Study):
             "Pearson": by(layers, agreement.values(TRAINED)),
             "Pearson with rotated gradients": by(layers, agreement.values(TRAINED, "null_pearson")),
             "Pearson of the initial network": by(layers, agreement.values(INITIAL)),
-            "Pearson of initial and trained filters": float(agreement.values(FILTERS).mean()),
-            "isotropy of Q": float(agreement.values(TRAINED, "isotropy").mean()),
             "test accuracy": correct,
             "accuracy in per cent": by([self.data], [100 * correct]),
             "most frequent class in per cent": 100 * float(test.y.bincount().max()) / len(test),
@@ -289,8 +284,6 @@ def _by_network(networks: Networks) -> Measured:
         },
         "Pearson of initial and trained filters": by(names, series(FILTERS, "pearson")),
         "share of layers below 0.5": float((filters < 0.5).double().mean()),
-        "isotropy of Q": by(names, series(TRAINED, "isotropy")),
-        "test accuracy": by(names, [row.test_accuracy for row in rows]),
     }
 
 

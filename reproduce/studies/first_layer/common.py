@@ -42,12 +42,6 @@ class Bank:
         """Mean training accuracy."""
         return sum(self.train_accuracy) / len(self.train_accuracy)
 
-    @property
-    def moved(self) -> float:
-        """Mean distance of the first layer from its start, relative to the size of the start."""
-        change = (self.trained - self.initial).flatten(1).norm(dim=1)
-        return float((change / self.initial.flatten(1).norm(dim=1)).mean())
-
 
 def bank(spec: ModelSpec, n: int, data: ImageData, recipe: Recipe, *, label: str) -> Bank:
     """Train, or fetch from the store, `n` networks and keep their first layers."""

@@ -39,7 +39,6 @@ class LabelCorrelation(Study):
         return {
             "median correlation": float(true.abs().median()),
             "95th percentile": float(true.abs().quantile(0.95)),
-            "largest correlation": float(true.abs().max()),
             "median with random labels": float(random.abs().median()),
             "correlations": true,
         }
@@ -169,8 +168,6 @@ class Relabelled(Study):
         return {
             "energy ratio": by(self.components, [float(t[c - 1] / r[:, c - 1].mean()) for c, t, r in rows]),
             "energy ratio of one shuffle": by(self.components, idle),
-            "agreement after relabelling": by(self.components, agreement),
-            "agreement of natural labels": untouched,
             "largest loss of agreement at a spike": max(
                 (untouched - a for a, spike in zip(agreement, spikes, strict=True) if spike), default=0.0
             ),

@@ -81,18 +81,15 @@ class LinearClosedForms(Study):
         def draw(*shape: int) -> Tensor:
             return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
-        errors, distance = [], []
+        errors = []
         for n in (40, 15):
             k, y, initial = draw(n, 27), draw(n), draw(27)
             spectral = ls.spectrum(k)
             rate = 0.9 / spectral.largest
-            best = ls.optimal_weights(spectral, y)
             for steps in self.steps:
                 for begin in (None, initial):
                     closed = ls.weights(spectral, y, rate=rate, steps=steps, initial=begin)
                     errors.append(_error(closed, _iterate(k, y, rate=rate, steps=steps, initial=begin)))
-                if n == 40:
-                    distance.append(_error(ls.weights(spectral, y, rate=rate, steps=steps), best))
 
         k, y = draw(60, 12), draw(60)
         spectral = ls.spectrum(k)
@@ -104,7 +101,7 @@ class LinearClosedForms(Study):
         best = ls.optimal_weights(spectral, y)
         loss = (k @ best - y).square().sum()
         others = [(k @ (best + 0.1 * draw(12)) - y).square().sum() for _ in range(20)]
-        commuting, early, late, printed = _diagonal_form_errors(draw)
+        commuting, early, printed = _diagonal_form_errors(draw)
         return {
             "error of the spectral form": max(errors),
             "error of the regularised form": max(ridge),
@@ -112,15 +109,13 @@ class LinearClosedForms(Study):
             "smallest excess loss": float(min(others) - loss),
             "error where the mean is an eigenvector": commuting,
             "error after 3 steps": early,
-            "error after 30 steps": late,
             "error as printed": printed,
             "error of the label-blind limit": _label_blind_error(draw),
-            "distance to the optimum": by(self.steps, distance),
         }
 
 
-def _diagonal_form_errors(draw: Draw) -> tuple[float, float, float, float]:
-    """Errors of the repaired A/B form: commuting, generic early and late; and of the printed one."""
+def _diagonal_form_errors(draw: Draw) -> tuple[float, float, float]:
+    """Errors of the repaired A/B form, commuting and generic; and of the printed one."""
     scatter, moment = draw(8).abs() + 0.2, draw(8)
     eigen = torch.zeros(8, dtype=torch.float64)
     eigen[2] = 1.7
@@ -132,8 +127,7 @@ def _diagonal_form_errors(draw: Draw) -> tuple[float, float, float, float]:
         return w
 
     errors = []
-    generic = draw(8)
-    for mean, steps in ((eigen, 30), (generic, 3), (generic, 30)):
+    for mean, steps in ((eigen, 30), (draw(8), 3)):
         rate = 0.9 / float(scatter.max() + mean.square().sum())
         form = theory.diagonal_form(scatter, mean, moment, rate=rate, steps=steps)
         errors.append(_error(form, truth(mean, rate, steps)))
@@ -141,8 +135,8 @@ def _diagonal_form_errors(draw: Draw) -> tuple[float, float, float, float]:
     a = ls.filter_function(scatter, rate=rate, steps=30)
     b = ls.filter_function(scatter + eigen.square().sum(), rate=rate, steps=30)
     printed = a * moment + (b / eigen.square().sum() - a) * eigen * (eigen @ moment)  # E-07
-    commuting, early, late = errors
-    return commuting, early, late, _error(printed, truth(eigen, rate, 30))
+    commuting, early = errors
+    return commuting, early, _error(printed, truth(eigen, rate, 30))
 
 
 def _label_blind_error(draw: Draw) -> float:

@@ -68,12 +68,9 @@ class AcrossData(Study):
             banks.append(bank(spec, 1, data, recipe, label=f"photographs, half {half + 1}"))
             bases.append(basis(data))
         (a, b), (p, q) = banks, bases
-        updates = a.profiles(p, subtract=True)
         return {
             "across data": mean(between(a.profiles(p), b.profiles(q))),
-            "across data of updates": mean(between(updates, b.profiles(q, subtract=True))),
             "with initial": mean(between(a.profiles(p), b.initial_profiles(q))),
-            "root of variances with updates": mean(pearson(updates, p.variances.sqrt().expand_as(updates))),
             "unrelated profiles": 2 * null_spread(27),
             "training accuracy": min(a.fitted, b.fitted),
             "first half": a.profiles(p),
@@ -162,16 +159,12 @@ class Consistency(Study):
         return {
             **_shape(profiles, base.initial_profiles(pca), root),
             "between seeds": mean(within(profiles)),
-            "between seeds without the first component": mean(within(profiles[:, 1:])),
-            "between updates": mean(within(updates)),
             "between widths": mean(between(profiles, narrow.profiles(pca))),
             "between architectures": mean(between(profiles, other.profiles(pca))),
             "between losses": mean(between(updates, squared.profiles(pca, subtract=True))),
             "root of variances with updates": mean(pearson(updates, root.expand_as(updates))),
-            "early over late components of the update": mean(updates[:, 1:14]) / mean(updates[:, 19:27]),
             "training accuracy": base.fitted,
             "training accuracy with MSE": squared.fitted,
-            "movement": base.moved,
         }
 
 
@@ -296,13 +289,10 @@ class Pretrained(Study):
             pca = basis(data, size=size, padding=size // 2)
             banks = [_filters(name) for name in names] or _random(2, size, self.seed)
             profiles = _profiles(banks, pca)
-            random = _profiles(_random(len(banks), size, self.seed + 1), pca)
             root = pca.variances.sqrt()
             measured |= {
                 f"between networks, {size} x {size}": mean(within(profiles)),
-                f"with random filters, {size} x {size}": mean(pearson(profiles, random)),
                 f"root of variances, {size} x {size}": mean(pearson(profiles, root.expand_as(profiles))),
-                f"unrelated profiles, {size} x {size}": 2 * null_spread(len(root)),
                 f"profiles, {size} x {size}": profiles / profiles.max(1, keepdim=True).values,
             }
             if size == 7:

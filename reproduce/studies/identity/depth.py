@@ -49,12 +49,7 @@ class CnnDepth(common.IdentitySweep):
         def trend(read: common.Reading) -> float:
             return float(spearman(depths, torch.tensor([read(n.after) for n in networks]).double()))
 
-        lost, gained = -trend(common.mean_identity), trend(common.mean_constant)
-        return {
-            "rank correlation of lost identity with depth": lost,
-            "rank correlation of constant with depth": gained,
-            TREND: min(lost, gained),
-        }
+        return {TREND: min(-trend(common.mean_identity), trend(common.mean_constant))}
 
 
 @study("id.fig3.shallow_cnn", "id.fig6.larger_inputs")
@@ -67,9 +62,7 @@ class CnnShallow(common.IdentitySweep):
     n_probes: int = 5  # images at every size: 112 pixels cost sixteen times 28
 
     field = "depth"
-    readings = common.with_initial(
-        {"identity": common.identity_on_unseen, "identity over the angles": common.mean_identity}
-    )
+    readings = common.with_initial({"identity": common.identity_on_unseen})
     scales = {"smoke": dict(base=SMOKE, n_probes=2), "desk": dict(base=DESK_28)}
 
     def further(self, networks: list[common.Network]) -> Measured:
@@ -144,16 +137,11 @@ def _probed(model: nn.Module, cfg: DeepConstant, task: IdentityTask) -> dict[str
     sized = {side: image_outputs(model, resized(images.unseen, side)) for side in cfg.sides}
     variation = {side: output_variation(outputs) for side, outputs in sized.items()}
     likeness = {side: _likeness(outputs, anchored(target, side)) for side, outputs in sized.items()}
-    stretched = {side: _likeness(outputs, resized(target, side)) for side, outputs in sized.items()}
     near = [side for side in cfg.sides if abs(side - task.image_size) <= NEAR]
     upper = [_likeness(upper_outputs(model, probes, layers=k), target) for k in cfg.layers]
     return {
-        "variation": by(variation, list(variation.values())),
-        "likeness by size": by(likeness, list(likeness.values())),
-        "likeness by size to the stretched image": by(stretched, list(stretched.values())),
         "variation near the trained size": max(variation[side] for side in near),
         "likeness near the trained size": min(likeness[side] for side in near),
-        "likeness near the trained size to the stretched image": min(stretched[side] for side in near),
         "likeness from upper layers": by(cfg.layers, upper),
         "likeness": _likeness(image_outputs(model, images.unseen), target),
         "likeness without borders": _likeness(
@@ -250,7 +238,6 @@ class Edges(common.IdentitySweep):
         {
             "contours / copy": lambda findings: findings.edges.relative,
             "contours": lambda findings: float(findings.edges.edges.mean()),
-            "copy": common.identity_on_unseen,
         }
     )
     scales = {

@@ -70,15 +70,9 @@ class DigitRank(Study):
         seven = identity_images(self.dataset, side=self.side, seed=self.seed).training[0]
         systems = [theory.patch_system(seven, size=size) for size in self.sizes]
         flat = [theory.patch_system(torch.ones_like(seven), size=size) for size in self.sizes]
-        singular = [torch.linalg.svdvals(system.patches) for system in systems]
         return {
-            "rank": by(self.sizes, [system.rank for system in systems]),
             "missing directions": by(self.sizes, [system.nullity for system in systems]),
             "missing directions of a flat image": by(self.sizes, [system.nullity for system in flat]),
-            "condition number": by(
-                self.sizes,
-                [float(v[0] / v[system.rank - 1]) for v, system in zip(singular, systems, strict=True)],
-            ),
         }
 
 
@@ -259,7 +253,6 @@ class ParameterCounts(Study):
         return {
             "printed entries that differ": sum(built(*row[:-1]) != row[-1] for row in PUBLISHED),
             "networks that differ from the formula": sum(formula(*entry) != built(*entry) for entry in grid),
-            "networks compared": len(grid),
             "deviation from quoted sizes": by(
                 ("one hidden layer of 2048", "three hidden layers of 784", "5 x 5 layer of 1024 channels"),
                 [*(abs(built(*row[:-1]) - row[-1]) for row in TEXT), abs(middle - LAYER)],

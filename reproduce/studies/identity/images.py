@@ -142,7 +142,6 @@ class SeedsAndDigits(Study):
             "spread over seeds": by(self.depths, after[: len(depths)].reshape(-1, N_SEEDS).std(1)),
             "initial spread over seeds": by(self.depths, before.reshape(-1, N_SEEDS).std(1)),
             "spread over seeds and digits": float(by_digit.std()),
-            "identity by digit": by(self.digits, by_digit.mean(1)),
             "loss": by(self.depths, losses.reshape(-1, N_SEEDS).amax(1)),
         }
 

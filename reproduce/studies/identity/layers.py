@@ -48,7 +48,6 @@ class BottomOnly(Study):
         labels = [f"{ways} {w}" for ways in ("both layers", "bottom only") for w in self.widths]
         return {
             "constant with both layers trained": by(self.widths, after[:n]),
-            "constant with the bottom trained": by(self.widths, after[n:]),
             GAP: by(self.widths, [a - b for a, b in zip(after[:n], after[n:], strict=True)]),
             "initial constant": by(
                 self.widths, [common.constant_at_zero(net.before) for net in networks[:n]]
@@ -262,6 +261,5 @@ class WeightChange(Study):
             "smallest change in the CNN": by(self.depths, [float(c.min()) for c in cnns]),
             LOW: float(connected[:5].max()),
             "change of the mean layer of the FCN": float(connected.mean()),
-            "change of the top layer of the FCN": float(connected[-1]),
             "loss": by([*(f"CNN {d}" for d in self.depths), "FCN"], [net.after.loss for net in networks]),
         }

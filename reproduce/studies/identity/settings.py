@@ -70,9 +70,7 @@ class ImageSize(common.IdentitySweep):
     """Do smaller training images push a network of fixed depth to the constant map?"""
 
     field = "image_size"
-    readings = common.with_initial(
-        {"constant": common.mean_constant, "constant on unseen": common.constant_on_unseen}
-    )
+    readings = common.with_initial({"constant": common.mean_constant})
     scales = {
         "smoke": dict(base=replace(SMOKE, depth=2, width=4), values=(6, 8, 10)),
         "desk": dict(base=replace(DESK, depth=14, width=16), values=(10, 14, 20, 28)),
@@ -89,9 +87,7 @@ class Initialisers(common.IdentitySweep):
     """Do shallow networks learn the identity from every initialisation?"""
 
     field = "initialiser"
-    readings = common.with_initial(
-        {"identity": common.identity_on_unseen, "identity over the angles": common.mean_identity}
-    )
+    readings = common.with_initial({"identity": common.identity_on_unseen})
     scales = {
         name: dict(base=replace(base, depth=3), values=(*OTHERS, *KAIMING))
         for name, base in (("smoke", SMOKE), ("desk", DESK_28))
@@ -141,12 +137,10 @@ class Optimisers(Study):
         zero = torch.zeros(1, dtype=torch.float64)
         noise = correlated_images(images.training[0], zero, draws=20, seed=self.seed)[0].float()
         answers = [image_outputs(network.model, noise) for network in networks]
-        unseen = [image_outputs(network.model, images.unseen) for network in networks[:n]]
         names = [f"{name} {lr:g}" for name, lr, _ in self.optimisers]
         return {
             "smallest agreement": float(_pairs(answers[:n]).min()),
             "smallest agreement over initial weights": float(_pairs(answers[n:]).min()),
-            "smallest agreement on unseen images": float(_pairs(unseen).min()),
             "loss": by(names, [network.after.loss for network in networks[:n]]),
         }
 

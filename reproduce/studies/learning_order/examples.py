@@ -26,7 +26,6 @@ from reproduce.evidence import Measured, Series, by
 from reproduce.studies.learning_order import common
 from reproduce.studies.learning_order.principal_components import ComponentProjection, ZCAWhitening
 
-KS = (1, 10, 50)
 LINEAR = "correlation with linear networks"
 SMOOTHED, POINTWISE = ("correlation with the critical component" + how for how in (" smoothed", ""))
 CORRECTED = "corrected for attenuation"
@@ -82,7 +81,6 @@ class CnnOrder(common.CnnStudy):
             **{f"{name} with ten classes": v for name, v in many.items() if not isinstance(v, Tensor)},
             "training accuracy": common.training_accuracy(nets),
             "training accuracy with ten classes": common.training_accuracy(many_nets),
-            "CNNs with CNNs": float(pearson(*order.by_network[:2])),
             "reliability of the accessibility": own,
             LINEAR: on_scores,
             f"{LINEAR}, {CORRECTED}": common.without_attenuation(on_scores, own, common.reliability(linear)),
@@ -154,7 +152,7 @@ def _critical(cfg: CnnOrder, train: ImageData, test: ImageData, pca: PCA, scores
 
 def _neighbours(cfg: CnnOrder, test: ImageData, net: Trained, scores: Tensor) -> Measured:
     """Accessibility against the share of neighbours of the same class, in pixels and in a network."""
-    by_k = discriminabilities(test.x, test.y, ks=[min(k, len(test) - 1) for k in KS])
+    (pixels,) = discriminabilities(test.x, test.y, ks=[10])
     dealt = torch.randperm(len(test), generator=generator_from("dealt", cfg.seed))
     spec = cfg.spec(test)
     trained, untrained = (
@@ -162,9 +160,8 @@ def _neighbours(cfg: CnnOrder, test: ImageData, net: Trained, scores: Tensor) ->
         for model in (net.into(spec(net.seed)), spec(common.ensemble_seed(cfg.seed) + 999))
     )
     return {
-        RAW: by([cfg.data], [float(pearson(scores, by_k[1]))]),
-        f"{RAW} dealt at random": float(pearson(scores, by_k[1][dealt])),
-        f"{RAW} by number of neighbours": by(KS, [float(pearson(scores, row)) for row in by_k]),
+        RAW: by([cfg.data], [float(pearson(scores, pixels))]),
+        f"{RAW} dealt at random": float(pearson(scores, pixels[dealt])),
         PENULTIMATE: by([cfg.data], [float(pearson(scores, trained))]),
         f"{PENULTIMATE} before training": float(pearson(scores, untrained)),
     }
@@ -279,7 +276,6 @@ class ReluOrderPeak(Study):
         return {
             "peak of constancy": int(constancy.argmax()) / last,
             "peak of test accuracy": int(accuracy.argmax()) / last,
-            "highest constancy": float(constancy.max()),
             "fall of constancy": float(constancy.max() - constancy[-1]),
             "fall of constancy with clean labels": float(calm.max() - calm[-1]),
             "fall of test accuracy": float(accuracy.max() - accuracy[-1]),

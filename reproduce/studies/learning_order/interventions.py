@@ -227,7 +227,6 @@ def _compared(cfg: WhitenedOrder, *, linear: bool) -> Measured:
     kind = "linear networks" if linear else "CNNs"
     return {
         f"natural constancy of {kind}": before.value.value,
-        f"whitened constancy of {kind}": after.value.value,
         f"drop in {kind}": before.value.value - after.value.value,
         f"drop in {kind} among the fastest": fast[0] - fast[1],
         f"drop in {kind} without whitening": abs(before.value.value - again.value.value),

@@ -145,13 +145,14 @@ class ScaleMatrices(Study):
 
 
 def _read(layers: list[Tensor]) -> Tensor:
-    """Mean diagonal and off-diagonal deviation and largest eigenvalue over layers, of A and of B."""
+    """Mean diagonal and off-diagonal deviation over layers, of A and of B."""
     scales = dl.scale_matrices(layers)
     rows = []
     for side in (scales.left[:-1], scales.right[1:]):  # the others are the identity
         each = [dl.identity_distance(m) for m in side]
-        mean = [sum(d.diagonal for d in each) / len(each), sum(d.off_diagonal for d in each) / len(each)]
-        rows.append([*mean, max(d.largest for d in each)])
+        rows.append(
+            [sum(d.diagonal for d in each) / len(each), sum(d.off_diagonal for d in each) / len(each)]
+        )
     return torch.tensor(rows, dtype=torch.float64)
 
 
@@ -163,14 +164,13 @@ def _measured(excess: Tensor, read: Tensor, steps: tuple[int, ...]) -> Measured:
         "loss left": excess[1:],
     }
     for index, name in enumerate("AB"):
-        diagonal, off, largest = read[index]
+        diagonal, off = read[index]
         deviation = diagonal + off
         measured |= {
             f"largest diagonal deviation of {name} before convergence": float(diagonal[before].max()),
             f"largest off-diagonal of {name} before convergence": float(off[before].max()),
             f"initial deviation of {name}": float(deviation[0]),
             f"final deviation of {name}": float(deviation[-1]),
-            f"largest eigenvalue of {name}": float(largest.max()),
             name: deviation[1:],
         }
     return measured
@@ -214,7 +214,6 @@ class ShuffledSpeed(Study):
         finals = [float(accuracy[name][-1]) for name in ("true", "shuffled")]
         return {
             "slowdown by shuffling": by(("natural", "whitened"), ratios),
-            "steps to 90 %": by(("true labels", "shuffled labels"), [reached["true"], reached["shuffled"]]),
             "final training accuracy": by(("true labels", "shuffled labels"), finals),
             "step": times[1:],
             **{name: row[1:] for name, row in accuracy.items()},

@@ -243,12 +243,9 @@ class ReluSpread(Study):
         train = common.normalised(self.data, self.n, seed=self.seed, halve=self.halve)
         natural, accuracy = _share_left(train, self)
         white, _ = _share_left(ZCAWhitening.fit(train).transform(train), self)
-        leading, trailing = common.bands(natural)
         return {
             "order of the spread left": common.order_by_index(natural),
             "order of the spread left when whitened": common.order_by_index(white),
-            "spread left along components 1-5": leading,
-            "spread left along components 50-100": trailing,
             "training accuracy": accuracy,
         }
 

@@ -416,5 +416,4 @@ class Trajectories(Study):
             DISTANCE: by(points, apart.mean(1)),
             MEANS: by(points, (network.mean(2) - linear.mean(2)).abs().mean(1)),
             NETWORKS: by(points, (network - other).abs().mean((1, 2))),
-            "movement of the network": by(points, (network - network[:, :1]).abs().mean((1, 2))),
         }

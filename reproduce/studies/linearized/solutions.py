@@ -112,12 +112,11 @@ class Conditioning(UntrainedLenets):
 
     def run(self) -> Measured:
         """Kernels of untrained networks."""
-        digits, shifted = self.spectra(), self.spectra(shift=SHIFT)
+        digits = self.spectra()
         points = [factor(width) for width in self.widths]
         shares = torch.linspace(0, 1, SHARES, dtype=torch.float64)
         return {
             "condition number": by(points, [one.condition for one in digits.values()]),
-            "condition number of shifted digits": by(points, [one.condition for one in shifted.values()]),
             "condition number of independent numbers": by(
                 points, [gaussian_condition(len(one.values), one.weights) for one in digits.values()]
             ),
@@ -245,13 +244,10 @@ class DoubleDescent(Study):
         ends = (0, len(ratios) - 1)
         return {
             "solved": by(self.counts, plain),
-            "solved with ridge": by(self.counts, ridge),
-            "weights per image": by(self.counts, ratios),
             "weights per image where it is worst": ratios[min(range(len(ratios)), key=lambda i: plain[i])],
             "accuracy at the threshold": plain[threshold],
             "dip at the threshold": min(plain[i] for i in ends) - plain[threshold],
             "dip with ridge": min(ridge[i] for i in ends) - ridge[threshold],
-            "majority class": test.majority,
         }
 
 

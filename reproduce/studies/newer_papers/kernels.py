@@ -15,7 +15,7 @@ from firstlight.kernels import ridge_solver
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
 from reproduce.catalogue import Study, study
-from reproduce.evidence import Measured, by
+from reproduce.evidence import Measured
 from reproduce.studies.newer_papers.ridge_risk import hermite_modes, hermite_values, ridge_risk
 from reproduce.studies.newer_papers.stationarity import stationarity
 
@@ -178,8 +178,6 @@ class PredictedCurve(Study):
         curve = learning_curve(grey, sizes=self.sizes, modes=self.modes, ridge=self.ridge, seed=self.seed)
         measured = curve.measured.mean(1)
         return {
-            "predicted error": by(self.sizes, curve.predicted),
-            "measured error": by(self.sizes, measured),
             "largest relative error": float(curve.error.max()),
             "relative error of the constant": float(((curve.constant - measured).abs() / measured).max()),
         }

@@ -15,7 +15,7 @@ from firstlight.measures.layers.class_variation import class_variation
 from firstlight.measures.learning_order.constancy import ScoreAgreement, score_agreement
 from firstlight.measures.linearized.richness import richness
 from reproduce.catalogue import Study, study
-from reproduce.evidence import Measured, by
+from reproduce.evidence import Measured
 from reproduce.studies.newer_papers.common import DESK, SMOKE, NetworkPlan, Trained, trained_network
 from reproduce.studies.newer_papers.gaussian_copies import accuracy_by_moments
 from reproduce.studies.newer_papers.master_filters import master_shares
@@ -110,7 +110,6 @@ class TrainedNetwork(Study):
         return {
             "centred correlation": sum(row.pearson for row in rows) / len(rows),
             "centred null": sum(float(row.null_pearson.mean()) for row in rows) / len(rows),
-            "variation": by(variation.layers, variation.ratio),
             "variation relative to the images": float(variation.ratio[places[LAST]] / variation.ratio[0]),
             "variation of projections relative to the images": float(
                 variation.projected[places[LAST]].mean() / variation.ratio[0]
@@ -141,30 +140,23 @@ class TrainingCourse(Study):
         names = {name: index for index, name in enumerate(agreement.names)}
         pair = names["mean margin"], names["accessibility"]
         return {
-            "accuracy on images": by(trained.checkpoints, moments["images"]),
-            "accuracy on copies": by(trained.checkpoints, moments["covariances"]),
             "gap early": float(moments["images"][0] - moments["covariances"][0]),
             "gap late": float(moments["images"][-1] - moments["covariances"][-1]),
             "accuracy on copies late": float(moments["covariances"][-1]),
             "accuracy on copies of the means late": float(moments["means"][-1]),
             "agreement of margin and accessibility": float(agreement.correlation[pair]),
             "agreement by chance": float(agreement.chance[pair]),
-            "agreement of margin and early error": float(
-                agreement.correlation[names["mean margin"], names["early error"]]
-            ),
         }
 
 
 def _agreement(trained: Trained, seed: int) -> ScoreAgreement:
-    """Mean margin, early error of the probabilities, and share of epochs with the right answer."""
+    """Mean margin, and share of epochs with the right answer."""
     outputs, y = trained.outputs, trained.train.y
     own = outputs.gather(2, y.expand(len(outputs), -1)[..., None])[..., 0]
     others = outputs.masked_fill(F.one_hot(y, outputs.shape[2]).bool(), -torch.inf).amax(2)
-    early = outputs[0].softmax(1) - F.one_hot(y, outputs.shape[2])
     right = (outputs.argmax(2) == y).double()
     scores = {
         "mean margin": (own - others).mean(0),
-        "early error": early.norm(dim=1),
         "accessibility": right.mean(0),
     }
     return score_agreement(scores, seed=seed)
