@@ -12,6 +12,7 @@ with `tests` on the path, as `make crash` does it:
 """
 
 import argparse
+import os
 import random
 import subprocess
 import sys
@@ -38,7 +39,8 @@ def main() -> int:
     if unknown := set(wanted) - set(KINDS):
         parser.error(f"--only takes {', '.join(KINDS)}; got {', '.join(sorted(unknown))}")
     failed = False
-    # these fork, which only a process of their own without threads may do
+    # these fork, which only a process of their own without threads may do: a copy would wait for them for ever
+    alone = {**os.environ, "OMP_NUM_THREADS": "1"}
     sample = [] if given.sample is None else ["--sample", str(given.sample)]
     for kind, words in (
         ("calls", ["crash.every_call", "--seed", str(given.seed), *sample]),
@@ -46,7 +48,7 @@ def main() -> int:
         ("at-once", ["crash.eight_at_once", str(given.seconds), str(given.seed)]),
     ):
         if kind in wanted:
-            failed |= subprocess.run([sys.executable, "-m", *words]).returncode != 0
+            failed |= subprocess.run([sys.executable, "-m", *words], env=alone).returncode != 0
     faults: list[str] = []
     with tempfile.TemporaryDirectory(prefix="crash-") as folder:
         if "stops" in wanted:

@@ -23,6 +23,7 @@ import hashlib, sys
 from pathlib import Path
 import torch
 from firstlight._internal import executor
+from firstlight._internal.errors import FirstlightError
 from firstlight.cli.main import main
 from firstlight.kernels import ConvKernel, TiledGram
 address, n = sys.argv[1], int(sys.argv[2])
@@ -34,8 +35,11 @@ def noted(function, task, report):
     return _run_timed(function, task, report)
 executor._run_timed = noted
 images = torch.rand(n, 1, 5, 5, generator=torch.Generator().manual_seed(0))
-with executor.on_cluster(address):
-    TiledGram.of(images, kernel=ConvKernel(depth=2), folder=Path("tiles"), side={SIDE})
+try:
+    with executor.on_cluster(address):
+        TiledGram.of(images, kernel=ConvKernel(depth=2), folder=Path("tiles"), side={SIDE})
+except FirstlightError as error:
+    sys.exit(f"firstlight: {{error}}")
 digest = hashlib.sha256()
 for file in sorted(path for path in Path("tiles").rglob("*") if path.is_file()):
     digest.update(file.read_bytes())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import warm
-from crash.copies import contents, differences, is_one_line, make_places, start_copy
+from crash.copies import contents, differences, is_one_line, make_places, start_copy, waited
 from crash.tiny_commands import Command, copy_of_mnist, prepare
 from firstlight._internal.environment import code_commit
 from limits import COMMAND
@@ -96,9 +96,9 @@ def _one_after_the_other(root: Path, out: str = "out") -> dict[str, str]:
     _make_inputs(root, out)
     for command in WRITING:
         with tempfile.TemporaryFile("w+") as said:
-            _, status = os.waitpid(start_copy(root, command.call, said.fileno(), out=out), 0)
+            code = waited(start_copy(root, command.call, said.fileno(), out=out))
             said.seek(0)
-            if status and not command.refuses(text := said.read()):
+            if code and not command.refuses(text := said.read()):
                 raise RuntimeError(f"{command.name} failed undisturbed: {text}")
     return {
         name.replace(f"{out}/", "out/"): digest

@@ -182,16 +182,19 @@ class Bench:
         return sorted(set(contents(self.root)) - usual) if unusual else []
 
 
-def enumerate_calls(names: list[str], *, sample: int | None, seed: int) -> list[str]:
-    """Try every case of every command, or `sample` of each, and say what came of it; return what is wrong."""
+def enumerate_calls(
+    names: list[str], *, sample: int | None, seed: int, first: int = 1, last: int | None = None
+) -> list[str]:
+    """Try every case of every command from one call to another, or `sample` of each; return what is wrong."""
     faults, library = [], Path(os.environ["LD_PRELOAD"])
     for name in names:
         command = {**COMMANDS, "planted": PLANTED}[name]
         with tempfile.TemporaryDirectory(prefix="crash-") as folder, command.surroundings():
             spent = _children_seconds()
             bench, tally = Bench(command, Path(folder).resolve(), library), Tally()
-            cases = [(fault, n + 1) for n in range(len(bench.calls)) for fault in FAULTS]
-            tally.calls, tally.cases = len(bench.calls), len(cases)
+            tally.calls, tally.cases = len(bench.calls), len(bench.calls) * len(FAULTS)
+            calls = range(first, 1 + min(last or tally.calls, tally.calls))
+            cases = [(fault, n) for n in calls for fault in FAULTS]
             if sample is not None and sample < len(cases):
                 cases = random.Random(f"{seed} {name}").sample(cases, sample)
             for fault, n in cases:
@@ -224,18 +227,24 @@ def main() -> int:
     parser.add_argument("--sample", type=int, help="cases of each command, drawn at random; by default all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default=",".join(COMMANDS), help="commands, with commas")
+    parser.add_argument("--first", type=int, default=1, help="call to begin with; so a long run is divided")
+    parser.add_argument("--last", type=int, help="call to end with; by default the last")
     parser.add_argument("--planted", action="store_true", help="only see that a planted fault is found")
     given = parser.parse_args()
     if "LD_PRELOAD" not in os.environ:
         with tempfile.TemporaryDirectory(prefix="crash-") as folder:
-            variables = {"LD_PRELOAD": str(compiled(Path(folder))), "OMP_NUM_THREADS": "1"}
+            variables = {
+                "LD_PRELOAD": str(compiled(Path(folder))),
+                "OMP_NUM_THREADS": "1",
+            }  # none to be forked
             command = [sys.executable, "-m", "crash.every_call", *sys.argv[1:]]
             return subprocess.run(command, env={**os.environ, **variables}).returncode
     warm.import_all()
     code_commit(), facts()  # asks git, and reads the source, once
     if given.planted:
         return 0 if enumerate_calls(["planted"], sample=None, seed=0) else 1
-    return 1 if enumerate_calls(given.only.split(","), sample=given.sample, seed=given.seed) else 0
+    options = {name: getattr(given, name) for name in ("sample", "seed", "first", "last")}
+    return 1 if enumerate_calls(given.only.split(","), **options) else 0
 
 
 if __name__ == "__main__":
