@@ -87,8 +87,8 @@ def inspect(
     layers, output_part, output_sum
         See :func:`firstlight.measures.feature_ansatz.patch_gradients`.
     n_images : int, optional
-        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128, halved until gradients
-        of so large a network take a few ten seconds.
+        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128, halved until
+        gradients of a very large network take a minute or two of one core.
     fast : bool, default False
         Take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : int, default 0
