@@ -148,17 +148,6 @@ def _profile(comparison: Comparison) -> Section:
         f"The energy profile correlates with that of {first.name} at {known[-1]:.2f}{span}; unrelated profiles stay "
         f"within ±{bound:.2f}."
     )
-    agreement = curves(
-        [
-            Curve(name="correlation with the first", values=_row(values)),
-            Curve(name="unrelated profiles stay below", values=_row([bound] * len(values)), role="null"),
-        ],
-        title=f"Agreement of the energy profiles with {first.name}",
-        alt=f"Correlation of {len(values)} energy profiles with the first, with the bound of chance",
-        x="model",
-        y="Pearson correlation",
-        height=300,
-    ).with_names(_names(comparison))
     return Section(
         title=PROFILE,
         answer=answer,
@@ -168,12 +157,6 @@ def _profile(comparison: Comparison) -> Section:
                 shows="Amplitude of the first layer's filters along the patch components, from coarse to fine, each "
                 "profile scaled to a maximum of 1. Dashed: random filters.",
                 formulas=("energy", "components"),
-            ),
-            Panel(
-                figure=agreement,
-                shows="How much each profile resembles the first. Only what lies above the dashed line is more than "
-                "chance.",
-                formulas=("consistency",),
             ),
         ),
     )
@@ -208,13 +191,13 @@ def profile_figure(comparison: Comparison) -> Figure:
 def _sections(comparison: Comparison) -> list[Section]:
     """What was compared, question by question."""
     was_asked = any(model.regime is not None or model.no_regime for model in comparison.models)
-    return [
-        _dead(comparison),
-        _ansatz(comparison),
-        _movement(comparison),
-        *([_regime(comparison)] if was_asked else []),
-        _profile(comparison),
-    ]
+    regime = [_regime(comparison)] if was_asked else []
+    is_lazy = any(
+        model.regime is not None and model.regime.kind == "lazy" for model in comparison.models[-1:]
+    )
+    rest = [_ansatz(comparison), _movement(comparison), _profile(comparison)]
+    # worst first: what can be acted on
+    return [_dead(comparison), *(regime if is_lazy else []), *rest, *([] if is_lazy else regime)]
 
 
 def layer_table(comparison: Comparison) -> Table:
@@ -281,7 +264,9 @@ def _ansatz(comparison: Comparison) -> Section:
             title=ANSATZ, answer="Not measured: no model has a hidden layer that passes gradients on."
         )
     first, last = measured[0], measured[-1]
-    values = [f"{model.mean('ansatz'):.2f} (null {model.mean('ansatz_null'):.2f})" for model in (first, last)]
+    values = [
+        f"{model.mean('ansatz'):.2f} (control {model.mean('ansatz_null'):.2f})" for model in (first, last)
+    ]
     answer = (
         f"Filters and gradients correlate at {values[0]} in {first.name} and {values[1]} in {last.name}, on average "
         "over hidden layers."
@@ -293,16 +278,11 @@ def _ansatz(comparison: Comparison) -> Section:
             "the same gradients, rotated at random; only the distance between the two was learned.",
             formulas=("ansatz",),
         ),
-        Panel(
-            figure=_by_layer(comparison, "ansatz", title="Filters against gradients, layer by layer"),
-            shows="The same for every hidden layer. Point at a mark to read the name of the layer.",
-            formulas=("ansatz",),
-        ),
     ]
     if math.isfinite(last.mean("centred")):
         answer += (
             f" What was added to the weights since {comparison.reference} correlates with the gradients at "
-            f"{last.mean('centred'):.2f} in {last.name} (null {last.mean('centred_null'):.2f})."
+            f"{last.mean('centred'):.2f} in {last.name} (control {last.mean('centred_null'):.2f})."
         )
         panels.append(
             Panel(
@@ -430,11 +410,6 @@ def _movement(comparison: Comparison) -> Section:
                 "trace of where they began.",
                 formulas=("movement",),
             ),
-            Panel(
-                figure=_by_layer(comparison, "movement", title="Distance, layer by layer"),
-                shows="The same for every hidden layer.",
-                formulas=("movement",),
-            ),
         ),
     )
 
@@ -494,7 +469,7 @@ def _with_null(comparison: Comparison, what: str, *, title: str) -> Figure:
     return curves(
         [
             Curve(name="filters and gradients", values=_row(values)),
-            Curve(name="null: rotated gradients", values=_row(nulls), role="null"),
+            Curve(name="control: rotated gradients", values=_row(nulls), role="null"),
         ],
         title=title,
         alt=f"Mean correlation over hidden layers of {len(values)} models, with its null",
@@ -502,24 +477,6 @@ def _with_null(comparison: Comparison, what: str, *, title: str) -> Figure:
         y="Pearson correlation",
         height=300,
     ).with_names(_names(comparison))
-
-
-def _by_layer(comparison: Comparison, what: str, *, title: str) -> Figure:
-    """One curve per model over the hidden layers, by their number."""
-    chosen = [model for model in _spread(comparison.models) if math.isfinite(model.mean(what))]
-    longest = max((model.hidden for model in chosen), key=len)
-    lines = []
-    for i, model in enumerate(chosen):
-        values = [layer.value(what) for layer in model.hidden]
-        values += [math.nan] * (len(longest) - len(values))
-        lines.append(Curve(name=model.name, values=_row(values), shade=_shade(i, len(chosen))))
-    return curves(
-        lines,
-        title=title,
-        alt=f"Values of {len(longest)} hidden layers for {len(chosen)} models",
-        x="hidden layer, in the order in which images meet them",
-        y="distance / initial size" if what == "movement" else "Pearson correlation",
-    ).with_names([layer.name for layer in longest], on_axis=False)
 
 
 def _row(values: Sequence[float]) -> torch.Tensor:
