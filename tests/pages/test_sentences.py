@@ -244,8 +244,8 @@ def test_branches_that_start_at_zero_are_not_called_dead_filters(photos):
     skipped, opening = inspection_page(inspection).lead[1:3]
     assert skipped.startswith("4 of 21 layers were not measured (layer1.0.conv1: ")
     names = "layer1.0.conv2, layer1.1.conv2"
-    assert opening.startswith(f"2 whole layers ({names}) contribute nothing on these images.")
-    assert "layer1" not in opening.split("look at their weights")[1]
+    assert opening.startswith(f"Each of 2 whole layers ({names}) contributes nothing on these images: ")
+    assert "layer1" not in opening.split("Look at the weights")[1]
     whole = dataclasses.replace(inspection, faults=inspection.faults[:3])
     assert inspection_page(whole).lead[2].startswith("A whole layer (layer1.0.conv2) contributes nothing")
 

@@ -362,7 +362,7 @@ def regime_or_reason(
     try:
         return regime(
             model, images, initial=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,
-            with_ansatz=False, seed=seed, show=show,
+            seed=seed, show=show,
         ), ""  # fmt: skip
     except InvalidInput as error:  # no forward-mode derivative, frozen weights, images that meet
         return None, str(error)

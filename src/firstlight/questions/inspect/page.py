@@ -327,12 +327,12 @@ def _silent_words(silent: Sequence[FilterFaults]) -> str:
     who = (
         f"A whole layer ({names}) contributes"
         if len(silent) == 1
-        else f"{len(silent)} whole layers ({names}) contribute"
+        else f"Each of {len(silent)} whole layers ({names}) contributes"
     )
     return (
-        f"{who} nothing on these images. Weights are zero, units have died, or what is computed is multiplied by zero "
-        "further on, as by a normalisation whose weights start at zero in an untrained network. Look at the weights "
-        "there and behind."
+        f"{who} nothing on these images: its weights are zero, its units have died, or what it computes is "
+        "multiplied by zero further on, as by a normalisation whose weights start at zero in an untrained network. "
+        "Look at the weights there and behind."
     )
 
 
