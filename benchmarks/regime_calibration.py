@@ -74,9 +74,7 @@ def measured(kind, alpha, lr, seed, images):
         initial = NETWORKS[kind](16, few.n_classes)
     model, left = trained(initial, few.x, targets - targets.mean(0), alpha, lr)
     # scale and offset of the outputs cancel in both parts of the score
-    result = regime(
-        model, few.x, initial=initial, n_kernel=24, n_fit=0, with_ansatz=False, seed=seed, show=False
-    )
+    result = regime(model, few.x, initial=initial, n_kernel=24, n_fit=0, seed=seed, show=False)
     kept, before = activations(model, few.x), activations(initial, few.x)
     rich = richness(list(kept.values())[-2], kept["outputs"] - before["outputs"])
     return {

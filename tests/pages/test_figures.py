@@ -293,8 +293,4 @@ def test_points_of_a_curve_may_have_names():
     named = figure.with_names(["stem", "head"])
     assert "<title>stem, a: 1</title>" in svg(named)
     assert named.plot["layout"]["xaxis"]["ticktext"] == ["stem", "head"]
-    assert figure.with_names(["stem", "head"], on_axis=False).plot["layout"]["xaxis"]["ticktext"] == [
-        "1",
-        "2",
-    ]
     assert "text" not in figure.plot["data"][0]

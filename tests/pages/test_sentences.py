@@ -72,20 +72,11 @@ def test_layers_above_their_null_count_only_if_they_are_more_than_chance_gives()
     assert ", less than rotated gradients" in ansatz_sentence(avoided)
 
 
-def test_one_layer_says_that_it_learned_only_if_all_together_allow_it():
-    claim = "its filters point where the outputs are sensitive"
-    by_chance, learned = ([0.9] * k + [0.5] * (18 - k) for k in (2, 6))
-    assert claim in sections(ansatz_with(rows(learned)))["Do the filters follow the gradients?"].answer
-    answer = sections(ansatz_with(rows(by_chance)))["Do the filters follow the gradients?"].answer
-    assert claim not in answer
-    assert "above what rotated gradients give (0.40 to 0.60)" in answer
-
-
 def test_an_untrained_network_is_not_said_to_have_learned():
     photos = load("photos", split="test", n=16)
     model = models.build("vgg11", classes=8, width=0.125, seed=3)
     page = inspection_page(inspect(model, photos, n_images=16))
-    assert not any("point where the outputs are sensitive" in section.answer for section in page.sections)
+    assert not any("may be read as the features" in section.answer for section in page.sections)
 
 
 @pytest.mark.parametrize(
@@ -252,8 +243,8 @@ def test_branches_that_start_at_zero_are_not_called_dead_filters(photos):
     skipped, opening = inspection_page(inspection).lead[1:3]
     assert skipped.startswith("4 of 21 layers were not measured (layer1.0.conv1: ")
     names = "layer1.0.conv2, layer1.1.conv2"
-    assert opening.startswith(f"2 whole layers ({names}) contribute nothing on these images.")
-    assert "layer1" not in opening.split("look at their weights")[1]
+    assert opening.startswith(f"Each of 2 whole layers ({names}) contributes nothing on these images: ")
+    assert "layer1" not in opening.split("Look at the weights")[1]
     whole = dataclasses.replace(inspection, faults=inspection.faults[:3])
     assert inspection_page(whole).lead[2].startswith("A whole layer (layer1.0.conv2) contributes nothing")
 
@@ -340,15 +331,3 @@ def test_the_advice_goes_with_the_layers_on_both_sides_of_their_nulls():
     assert "may be read" not in barely
     assert "Judge it layer by layer" in ansatz_advice(ansatz_with(rows([0.9] * 8 + [-0.9] * 8)))
     assert "Do not read its filters" in ansatz_advice(ansatz_with(rows([0.5] * 8)))
-
-
-def test_a_layer_that_a_few_other_images_could_move_into_its_null_is_not_read():
-    ansatz = ansatz_with(
-        rows([0.605] + [0.9] * 7)
-    )  # 0.01 known to ± 0.02, just above its highest control of 0.6
-    answer = sections(ansatz)["Do the filters follow the gradients?"].answer
-    readings = [part for part in answer.split("Layer ") if part.startswith("layer")]
-    (barely,) = [part for part in readings if part.startswith("layer0:")]
-    (clear,) = [part for part in readings if part.startswith("layer7:")]
-    assert "above what rotated gradients give (" in barely
-    assert "its filters point where the outputs are sensitive" in clear

@@ -30,7 +30,7 @@ def results():
     return {
         "profile": firstlight.profile(trained, photos),
         "ansatz": firstlight.ansatz(trained, few, initial=before, draws=2),
-        "regime": firstlight.regime(trained, few, initial=before, n_kernel=4, n_fit=0, with_ansatz=False),
+        "regime": firstlight.regime(trained, few, initial=before, n_kernel=4, n_fit=0),
         "order": firstlight.learning_order(recorder.history(), photos, n_shown=4),
         "comparison": firstlight.compare({"before": before, "after": trained}, few, initial=before),
         "kernel": learn_kernel(

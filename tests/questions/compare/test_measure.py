@@ -56,7 +56,26 @@ def test_every_number_is_that_of_the_model_alone(photos):
 def test_what_was_not_asked_for_is_not_on_the_page(photos):
     series = {"first": network(), "second": moved(network())}
     page = comparison_page(compare(series, photos, n_images=4, with_regime=False))
-    assert "Was training lazy?" not in [answer.question for answer in page.answers]
+    assert "Was training lazy?" not in render(page)
+
+
+def test_the_layers_of_the_last_model_stand_beside_healthy_networks():
+    before, after = (models.build("small", classes=8, seed=seed) for seed in (0, 1))
+    images = load("photos", n=16)
+    known = compare({"a": after}, images, initial=before, n_images=4, with_regime=False)
+    columns = comparison_page(known).table.columns
+    assert columns["layer"] == [layer.name for layer in known.models[0].layers]
+    low, high = columns["moved, healthy"][0].split("–")
+    assert 0 < float(low) < float(high)
+    assert "–" in columns["correlation, healthy"][0]
+    series = compare({"a": before, "b": after}, images, n_images=4, with_regime=False)
+    page = comparison_page(series)  # nobody knows that training began at the first
+    assert "moved, healthy" not in page.table.columns
+    assert page.table.columns["correlation, a"][0] == pytest.approx(
+        series.models[0].layers[0].ansatz, abs=0.005
+    )
+    assert 1 <= len(page.highlights) <= 3
+    assert page.is_folded
 
 
 @pytest.mark.parametrize(("n_images", "is_hint"), [(4, True), (32, False)])

@@ -40,9 +40,7 @@ FUNCTIONS = {
     "patch_gradients": lambda model, data: firstlight.patch_gradients(model, data)["conv1"].agop,
     "ansatz": lambda model, data: firstlight.ansatz(model, data, initial=model).rows[0].pearson,
     "ntk_gram": lambda model, data: firstlight.ntk_gram(model, data),
-    "regime": lambda model, data: (
-        firstlight.regime(model, data, initial=model, n_fit=0, with_ansatz=False).score
-    ),
+    "regime": lambda model, data: firstlight.regime(model, data, initial=model, n_fit=0).score,
 }
 
 

@@ -115,9 +115,9 @@ def test_gradients_take_as_many_images_as_the_network_allows_on_any_machine(phot
     larger = {name: 1000 * n for name, n in applied.elements.items()}
     slow = dataclasses.replace(applied, elements=larger, seconds=1000 * applied.seconds)
     n = affordable_images(slow, 512)
-    assert n in (16, 32, 64, 128)
+    assert n in (64, 128, 256)
     work = n * passes_of_gradients(slow, n) * sum(slow.products.values())
-    assert work <= 2.5e12 < 2 * n * passes_of_gradients(slow, 2 * n) * sum(slow.products.values())
+    assert work <= 8e12 < 2 * n * passes_of_gradients(slow, 2 * n) * sum(slow.products.values())
     assert affordable_images(dataclasses.replace(slow, seconds=0.0), 512) == n  # whatever the clock says
     largest = dataclasses.replace(slow, elements={name: 100 * n for name, n in larger.items()})
     assert affordable_images(largest, 512) == 8  # and no fewer than give an error

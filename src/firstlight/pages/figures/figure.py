@@ -159,15 +159,13 @@ class Figure(Result):
         added = {name: list(values) for name, values in columns.items()}
         return dataclasses.replace(self, table={**self.table, **added})
 
-    def with_names(self, names: Sequence[str], *, on_axis: bool = True) -> "Figure":
+    def with_names(self, names: Sequence[str]) -> "Figure":
         """Return curves whose points have names: under the pointer, in the table, and on the axis while there are few.
 
         Parameters
         ----------
         names : sequence of str
             What stands at each point of the horizontal axis, such as a layer.
-        on_axis : bool, default True
-            Put names on the axis if there are at most twelve; otherwise their places are numbered.
 
         Examples
         --------
@@ -179,7 +177,7 @@ class Figure(Result):
         layout = self.plot["layout"]
         places = next(trace["x"] for trace in data if "fill" not in trace)
         every = -(-len(names) // MOST_NAMES)
-        words = names if on_axis and every == 1 else [f"{place:g}" for place in places]
+        words = names if every == 1 else [f"{place:g}" for place in places]
         ticks = {"tickvals": list(places)[::every], "ticktext": list(words)[::every]}
         layout = {**layout, "xaxis": {**layout["xaxis"], **ticks}}
         table = {"name": list(names), **self.table}

@@ -7,13 +7,22 @@ from typing import TypeVar
 import torch
 
 from firstlight.measures.feature_ansatz.filter_activity import ENOUGH_IMAGES
+from firstlight.networks.reference import LayerNumbers, Measured, Reading, reference
 from firstlight.pages.figures.curves import Curve, curves
 from firstlight.pages.figures.figure import Figure
-from firstlight.pages.page import Answer, Page, Panel, Section
+from firstlight.pages.page import Highlight, Page, Panel, Section, Table
 from firstlight.questions.compare.measure import ComparedModel, Comparison
 from firstlight.questions.inspect.page import few_words, silence, tried_sections
 from firstlight.questions.inspect.page_ansatz import count
+from firstlight.questions.inspect.page_findings import (
+    CORRELATION_WORDS,
+    HEALTHY_WORDS,
+    MOST_FINDINGS,
+    healthy_column,
+)
 from firstlight.questions.inspect.page_first_layer import in_bands
+from firstlight.questions.inspect.reference_numbers import layer_kinds
+from firstlight.questions.inspect.result import LayerSummary
 
 PROFILE, ANSATZ = "Does the first layer look at something else?", "Do the filters follow the gradients?"
 DEAD, MOVED, LAZY = "Do filters die?", "How far did the layers move?", "Was training lazy?"
@@ -30,25 +39,38 @@ def comparison_page(comparison: Comparison) -> Page:
         What :func:`firstlight.questions.compare.measure.compare` returned.
     """
     # at chance nothing else that was measured means anything
-    sections = [] if comparison.problem else _sections(comparison)
-    shown = tuple(section for section in sections if section.panels)
     if comparison.problem:
+        said: tuple[str, ...] = (f"No other verdict is given: {comparison.problem}",)
         shown = tried_sections(comparison.models[-1].outcome)
+    else:
+        sections = _sections(comparison)
+        said = tuple(f"{section.title} {section.answer}" for section in sections if not section.panels)
+        shown = tuple(section for section in sections if section.panels)
     return Page(
         title=f"{count(len(comparison.models), 'model')} side by side",
         lead=(
-            *((f"No other verdict is given: {comparison.problem}",) if comparison.problem else ()),
+            *(said if comparison.problem else ()),
             _what(comparison),
+            *(() if comparison.problem else said),
             *_left_out(comparison),
             *_unmeasured(comparison),
             *_precision(comparison),
             *_counterparts(comparison),
             *few_words(comparison.n_images),
         ),
-        answers=tuple(
-            Answer(question=section.title, answer=section.answer, section=section.title)
-            for section in sections
+        highlights=()
+        if comparison.problem
+        else tuple(
+            Highlight(
+                title=section.title,
+                words=section.answer,
+                figures=(section.panels[0].figure.small(),),
+                section=section.title,
+            )
+            for section in shown[:MOST_FINDINGS]
         ),
+        table=None if comparison.problem else layer_table(comparison),
+        is_folded=not comparison.problem,
         sections=shown,
         facts={
             "Data": f"{comparison.data_name}, {comparison.n_images} images",
@@ -64,14 +86,14 @@ def comparison_page(comparison: Comparison) -> Page:
 def _what(comparison: Comparison) -> str:
     models = comparison.models
     names = ", ".join(model.name for model in models[:6]) + (", ..." if len(models) > 6 else "")
-    text = f"{names}; gradients on {count(comparison.n_images, 'image')} of {comparison.data_name}."
+    text = f"{names}, on {comparison.data_name}."
     if math.isfinite(models[-1].accuracy):
         first, last = models[0].outcome, models[-1].outcome
-        text += f" {models[-1].name} classifies {last.words}"
+        text = f"{models[-1].name} classifies {last.words}"
         if first.accuracy is not None:
             text += f", {models[0].name} {first.value:.0%} ({first.accuracy.low:.0%} to {first.accuracy.high:.0%})"
         text += "."
-    return f"{text} Movement is counted from {comparison.reference}."
+    return text
 
 
 def _left_out(comparison: Comparison) -> tuple[str, ...]:
@@ -126,17 +148,6 @@ def _profile(comparison: Comparison) -> Section:
         f"The energy profile correlates with that of {first.name} at {known[-1]:.2f}{span}; unrelated profiles stay "
         f"within ±{bound:.2f}."
     )
-    agreement = curves(
-        [
-            Curve(name="correlation with the first", values=_row(values)),
-            Curve(name="unrelated profiles stay below", values=_row([bound] * len(values)), role="null"),
-        ],
-        title=f"Agreement of the energy profiles with {first.name}",
-        alt=f"Correlation of {len(values)} energy profiles with the first, with the bound of chance",
-        x="model",
-        y="Pearson correlation",
-        height=300,
-    ).with_names(_names(comparison))
     return Section(
         title=PROFILE,
         answer=answer,
@@ -146,12 +157,6 @@ def _profile(comparison: Comparison) -> Section:
                 shows="Amplitude of the first layer's filters along the patch components, from coarse to fine, each "
                 "profile scaled to a maximum of 1. Dashed: random filters.",
                 formulas=("energy", "components"),
-            ),
-            Panel(
-                figure=agreement,
-                shows="How much each profile resembles the first. Only what lies above the dashed line is more than "
-                "chance.",
-                formulas=("consistency",),
             ),
         ),
     )
@@ -186,13 +191,70 @@ def profile_figure(comparison: Comparison) -> Figure:
 def _sections(comparison: Comparison) -> list[Section]:
     """What was compared, question by question."""
     was_asked = any(model.regime is not None or model.no_regime for model in comparison.models)
-    return [
-        _profile(comparison),
-        _ansatz(comparison),
-        _dead(comparison),
-        _movement(comparison),
-        *([_regime(comparison)] if was_asked else []),
+    regime = [_regime(comparison)] if was_asked else []
+    is_lazy = any(
+        model.regime is not None and model.regime.kind == "lazy" for model in comparison.models[-1:]
+    )
+    rest = [_ansatz(comparison), _movement(comparison), _profile(comparison)]
+    # worst first: what can be acted on
+    return [_dead(comparison), *(regime if is_lazy else []), *rest, *([] if is_lazy else regime)]
+
+
+def layer_table(comparison: Comparison) -> Table:
+    """The layers of the last model, with the ranges of healthy networks and the correlations of the first model."""
+    first, last = comparison.models[0], comparison.models[-1]
+    names = [layer.name for layer in last.layers]
+    readings = _readings(comparison, last)
+
+    def column(model: ComparedModel, what: str) -> list[float]:
+        # the correlation of the output layer is 1 by definition
+        return [
+            math.nan if layer.is_output and what != "movement" else layer.value(what)
+            for layer in model.layers
+        ]
+
+    columns: dict[str, list[object]] = {
+        "layer": [*names],
+        "kind": [layer.kind for layer in last.layers],
+        "filters": [layer.n_filters for layer in last.layers],
+    }
+    if last.n_dead:
+        columns["dead"] = [len(layer.dead) for layer in last.layers]
+    columns["moved"] = [*column(last, "movement")]
+    columns |= healthy_column("moved", "movement", names, readings)
+    if comparison.is_one_architecture and first is not last:
+        columns[f"correlation, {first.name}"] = [round(value, 2) for value in column(first, "ansatz")]
+    columns["correlation"] = [round(value, 2) for value in column(last, "ansatz")]
+    columns["control"] = [round(value, 2) for value in column(last, "ansatz_null")]
+    columns |= healthy_column("correlation", "ansatz", names, readings)
+    has_ranges = any(name.endswith(", healthy") for name in columns)
+    words = f"{CORRELATION_WORDS} Moved: distance from {comparison.reference}, in units of the size there."
+    return Table(
+        title=f"Layer by layer, {last.name}", columns=columns, words=words + HEALTHY_WORDS * has_ranges
+    )
+
+
+def _readings(comparison: Comparison, model: ComparedModel) -> tuple[Reading, ...]:
+    """Numbers of a model beside those of healthy networks; movement only where training began at the reference."""
+    summaries = [
+        LayerSummary(name=layer.name, kind=layer.kind, shape=layer.shape, n_weights=math.prod(layer.shape))
+        for layer in model.layers
     ]
+    kinds = layer_kinds(summaries, {layer.name for layer in model.layers if layer.is_output})
+    wanted = {"ansatz": "ansatz"} | ({"movement": "movement"} if comparison.has_own_initial else {})
+    layers = tuple(
+        LayerNumbers(
+            name=layer.name,
+            kind=kinds[layer.name][0],
+            depth=kinds[layer.name][1],
+            numbers={number: layer.value(what) for number, what in wanted.items()},
+        )
+        for layer in model.layers
+    )
+    side = max(comparison.image_shape[1:], default=0)
+    return reference().readings(
+        Measured(name=model.name, family="", group="", accuracy=model.accuracy, side=side, layers=layers)
+    )
 
 
 def _ansatz(comparison: Comparison) -> Section:
@@ -202,7 +264,9 @@ def _ansatz(comparison: Comparison) -> Section:
             title=ANSATZ, answer="Not measured: no model has a hidden layer that passes gradients on."
         )
     first, last = measured[0], measured[-1]
-    values = [f"{model.mean('ansatz'):.2f} (null {model.mean('ansatz_null'):.2f})" for model in (first, last)]
+    values = [
+        f"{model.mean('ansatz'):.2f} (control {model.mean('ansatz_null'):.2f})" for model in (first, last)
+    ]
     answer = (
         f"Filters and gradients correlate at {values[0]} in {first.name} and {values[1]} in {last.name}, on average "
         "over hidden layers."
@@ -214,16 +278,11 @@ def _ansatz(comparison: Comparison) -> Section:
             "the same gradients, rotated at random; only the distance between the two was learned.",
             formulas=("ansatz",),
         ),
-        Panel(
-            figure=_by_layer(comparison, "ansatz", title="Filters against gradients, layer by layer"),
-            shows="The same for every hidden layer. Point at a mark to read the name of the layer.",
-            formulas=("ansatz",),
-        ),
     ]
     if math.isfinite(last.mean("centred")):
         answer += (
             f" What was added to the weights since {comparison.reference} correlates with the gradients at "
-            f"{last.mean('centred'):.2f} in {last.name} (null {last.mean('centred_null'):.2f})."
+            f"{last.mean('centred'):.2f} in {last.name} (control {last.mean('centred_null'):.2f})."
         )
         panels.append(
             Panel(
@@ -351,11 +410,6 @@ def _movement(comparison: Comparison) -> Section:
                 "trace of where they began.",
                 formulas=("movement",),
             ),
-            Panel(
-                figure=_by_layer(comparison, "movement", title="Distance, layer by layer"),
-                shows="The same for every hidden layer.",
-                formulas=("movement",),
-            ),
         ),
     )
 
@@ -415,7 +469,7 @@ def _with_null(comparison: Comparison, what: str, *, title: str) -> Figure:
     return curves(
         [
             Curve(name="filters and gradients", values=_row(values)),
-            Curve(name="null: rotated gradients", values=_row(nulls), role="null"),
+            Curve(name="control: rotated gradients", values=_row(nulls), role="null"),
         ],
         title=title,
         alt=f"Mean correlation over hidden layers of {len(values)} models, with its null",
@@ -423,24 +477,6 @@ def _with_null(comparison: Comparison, what: str, *, title: str) -> Figure:
         y="Pearson correlation",
         height=300,
     ).with_names(_names(comparison))
-
-
-def _by_layer(comparison: Comparison, what: str, *, title: str) -> Figure:
-    """One curve per model over the hidden layers, by their number."""
-    chosen = [model for model in _spread(comparison.models) if math.isfinite(model.mean(what))]
-    longest = max((model.hidden for model in chosen), key=len)
-    lines = []
-    for i, model in enumerate(chosen):
-        values = [layer.value(what) for layer in model.hidden]
-        values += [math.nan] * (len(longest) - len(values))
-        lines.append(Curve(name=model.name, values=_row(values), shade=_shade(i, len(chosen))))
-    return curves(
-        lines,
-        title=title,
-        alt=f"Values of {len(longest)} hidden layers for {len(chosen)} models",
-        x="hidden layer, in the order in which images meet them",
-        y="distance / initial size" if what == "movement" else "Pearson correlation",
-    ).with_names([layer.name for layer in longest], on_axis=False)
 
 
 def _row(values: Sequence[float]) -> torch.Tensor:

@@ -87,8 +87,8 @@ def inspect(
     layers, output_part, output_sum
         See :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients`.
     n_images : int, optional
-        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128, halved until gradients
-        of so large a network take a few ten seconds.
+        Maximum number of images; by default 512, or 32 if they are larger than 128 x 128, halved until
+        gradients of a very large network take a minute or two of one core.
     fast : bool, default False
         Take an eighth (a quarter of large ones); the standard errors say what that costs.
     seed : int, default 0
@@ -362,7 +362,7 @@ def regime_or_reason(
     try:
         return regime(
             model, images, initial=initial, n_kernel=min(most // 2 if fast else most, count), n_fit=0,
-            with_ansatz=False, seed=seed, show=show,
+            seed=seed, show=show,
         ), ""  # fmt: skip
     except InvalidInput as error:  # no forward-mode derivative, frozen weights, images that meet
         return None, str(error)

@@ -324,16 +324,15 @@ def silence(n: int) -> str:
 def _silent_words(silent: Sequence[FilterFaults]) -> str:
     """Layers that contribute nothing as a whole: their filters need not be dead."""
     names = ", ".join(fault.name for fault in silent[:3]) + (", ..." if len(silent) > 3 else "")
-    if len(silent) == 1:
-        return (
-            f"A whole layer ({names}) contributes nothing on these images. Either its weights are zero, or what it "
-            "computes is multiplied by zero further on, as by a normalisation whose weights start at zero in an "
-            "untrained network, or its units have died: look at its weights and at those behind it."
-        )
+    who = (
+        f"A whole layer ({names}) contributes"
+        if len(silent) == 1
+        else f"Each of {len(silent)} whole layers ({names}) contributes"
+    )
     return (
-        f"{len(silent)} whole layers ({names}) contribute nothing on these images. Either their weights are zero, or "
-        "what they compute is multiplied by zero further on, as by a normalisation whose weights start at zero in an "
-        "untrained network, or their units have died: look at their weights and at those behind them."
+        f"{who} nothing on these images: its weights are zero, its units have died, or what it computes is "
+        "multiplied by zero further on, as by a normalisation whose weights start at zero in an untrained network. "
+        "Look at the weights there and behind."
     )
 
 

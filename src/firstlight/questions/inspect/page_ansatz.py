@@ -139,38 +139,12 @@ def _direction(rows: Sequence[AnsatzRow]) -> int:
     return -1 if beyond_chance(below, n=len(rows), p=_chance(rows)) else 0
 
 
-def reading(row: AnsatzRow, *, direction: int) -> str:
-    """What one layer's correlation says; `direction` is what all layers together allow to claim."""
-    if row.is_output:
-        return f"Layer {row.layer} gives the outputs; its correlation is 1 by definition."
-    low, high = float(row.null_pearson.min()), float(row.null_pearson.max())
-    error = 2 * row.pearson_error if math.isfinite(row.pearson_error) else 0.0
-    sure = f" ± {max(error, 0.01):.2f}" if math.isfinite(row.pearson_error) else ""
-    if low <= row.pearson <= high:
-        against = "within what rotated gradients give"
-    elif row.pearson > high:
-        against = "above what rotated gradients give"
-        # what a few other images could undo is no reading
-        is_clear = direction == 1 and row.pearson - error > high
-        against += ": its filters point where the outputs are sensitive" if is_clear else ""
-    else:
-        against = "below what rotated gradients give"
-        is_clear = direction == -1 and row.pearson + error < low
-        against += ": its filters avoid what the outputs are sensitive to" if is_clear else ""
-    return f"Layer {row.layer}: {row.pearson:.2f}{sure}, {against} ({low:.2f} to {high:.2f})."
-
-
 def _correlation(ansatz: Ansatz) -> Section:
-    rows = _judged(ansatz)
-    ranked = sorted(rows, key=lambda row: row.excess)
-    telling = rows if len(rows) <= 4 else (ranked[-1], ranked[-2], ranked[1], ranked[0])
-    direction = _direction(rows) if rows else 0
-    readings = [reading(row, direction=direction) for row in telling]
     if not ansatz.pair(TRAINED, hidden=True):
         return Section(title=FOLLOW, answer=ansatz_sentence(ansatz))
     return Section(
         title=FOLLOW,
-        answer=" ".join([ansatz_sentence(ansatz), *readings]),
+        answer=ansatz_sentence(ansatz),
         panels=(
             Panel(
                 figure=correlation_figure(ansatz),

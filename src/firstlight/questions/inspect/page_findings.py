@@ -24,9 +24,10 @@ FAULTS = "Are there dead or repeated filters?"
 MOVED = "How far did every layer move?"
 
 
+CORRELATION_WORDS = "Correlation: of the filters with the gradients, beside rotated gradients as control."
 TABLE_WORDS = (
-    "Directions: how many its filters really use (effective rank). Correlation: of its filters with the gradients, "
-    "beside rotated gradients as control. Moved: distance from the initial weights, in units of their size."
+    f"Directions: how many the filters really use (effective rank). {CORRELATION_WORDS} Moved: distance from the "
+    "initial weights, in units of their size."
 )
 HEALTHY_WORDS = " Healthy: the range over healthy networks, in layers of the same kind and relative depth."
 
@@ -206,6 +207,16 @@ def _bars(values: dict[str, float], y: str) -> Figure:
     ).small()
 
 
+def healthy_column(
+    what: str, number: str, names: Sequence[str], readings: Sequence[Reading]
+) -> dict[str, list[object]]:
+    """A column right of `what` with the ranges of healthy networks, if some layer has a range of `number`."""
+    ranges = {
+        r.layer: f"{r.range.low:.2g}–{r.range.high:.2g}" for r in readings if r.range and r.number == number
+    }
+    return {f"{what}, healthy": [ranges.get(name, "–") for name in names]} if ranges else {}
+
+
 def layer_table(inspection: Inspection, readings: Sequence[Reading] = ()) -> Table:
     """One row per layer; what was not measured is a dash, and `readings` give the ranges of healthy networks."""
     names = [layer.name for layer in inspection.layers]
@@ -216,15 +227,6 @@ def layer_table(inspection: Inspection, readings: Sequence[Reading] = ()) -> Tab
 
     def column(values: Mapping[str, float]) -> list[float]:
         return [values.get(name, math.nan) for name in names]
-
-    def healthy(what: str, number: str) -> dict[str, list[object]]:
-        """A column right of `what`, if some layer has a range of `number`."""
-        ranges = {
-            r.layer: f"{r.range.low:.2g}–{r.range.high:.2g}"
-            for r in readings
-            if r.range and r.number == number
-        }
-        return {f"{what}, healthy": [ranges.get(name, "–") for name in names]} if ranges else {}
 
     columns: dict[str, list[object]] = {
         "layer": list(names),
@@ -239,7 +241,7 @@ def layer_table(inspection: Inspection, readings: Sequence[Reading] = ()) -> Tab
             columns[what] = [*column(counts)]
     if inspection.has_own_initial:
         columns["moved"] = [*column({name: change.distance for name, change in changes.items()})]
-        columns |= healthy("moved", "movement")
+        columns |= healthy_column("moved", "movement", names, readings)
     columns["directions"] = [*column({name: change.effective_rank for name, change in changes.items()})]
     if inspection.ansatz.rows:
         rounded = {
@@ -249,6 +251,6 @@ def layer_table(inspection: Inspection, readings: Sequence[Reading] = ()) -> Tab
         }
         for what, values in rounded.items():
             columns[what] = [round(value, 2) for value in column(values)]
-        columns |= healthy("correlation", "ansatz")
+        columns |= healthy_column("correlation", "ansatz", names, readings)
     has_ranges = any(name.endswith(", healthy") for name in columns)
     return Table(title="Layer by layer", columns=columns, words=TABLE_WORDS + HEALTHY_WORDS * has_ranges)

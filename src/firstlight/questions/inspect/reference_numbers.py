@@ -1,7 +1,7 @@
 """The numbers of a network that have a reference range, from an inspection or measured by themselves in seconds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from torch import nn
 
@@ -134,7 +134,7 @@ def _layers(
     for name, ratio in zip(variation.layers, variation.ratio.tolist(), strict=True) if variation else ():
         if name in found and name not in outputs:
             found[name]["class variation"] = ratio
-    kinds = _kinds(summaries, outputs)
+    kinds = layer_kinds(summaries, outputs)
     first = next((name for name, (kind, _) in kinds.items() if kind.startswith("first")), None)
     if profile is not None and first is not None:
         found[first] |= _profile_numbers(profile)
@@ -159,7 +159,7 @@ def _profile_numbers(profile: Profile) -> dict[str, float]:
     }
 
 
-def _kinds(summaries: Sequence[LayerSummary], outputs: set[str]) -> dict[str, tuple[str, float]]:
+def layer_kinds(summaries: Sequence[LayerSummary], outputs: Container[str]) -> dict[str, tuple[str, float]]:
     """Kind of every layer, and where it lies among those between the first convolution and the output."""
     kinds: dict[str, tuple[str, float]] = {}
     hidden = [layer for layer in summaries if layer.name not in outputs]

@@ -18,7 +18,6 @@ from firstlight._internal.table import Row, cells
 from firstlight.data.conversion import ImagesLike, tensor_or_images
 from firstlight.data.images import ImageData
 from firstlight.maths.correlation import Interval
-from firstlight.measures.feature_ansatz.ansatz import INITIAL, TRAINED, ansatz
 from firstlight.measures.linearized.exact_solution import solve_linearized
 from firstlight.measures.linearized.tangent_kernel import ntk_gram
 from firstlight.measures.linearized.tangent_kernel_summary import (
@@ -90,13 +89,11 @@ class RegimeResult(Result):
     alignment, initial_alignment : LabelAlignment or None
         Of the kernel with the labels, after and before; None without labels.
     accuracy, chance : float
-        Of the network, on images the linear model was not fitted to; NaN without labels.
+        Of the network, on images the linear model was not fitted to; NaN without labels, or if left out.
     linear_accuracy : float
-        Of the exactly solved linearisation at the initial weights; NaN if it was left out.
+        Of the exactly solved linearisation at the initial weights.
     expansion_accuracy : float
         Of the linearisation at the initial weights, moved as the network moved.
-    ansatz, initial_ansatz : float
-        Mean correlation of filters and gradients over hidden layers; NaN if left out.
     n_kernel, n_outputs, n_fit, n_test : int
         Images and outputs behind these numbers.
     """
@@ -113,8 +110,6 @@ class RegimeResult(Result):
     chance: float
     linear_accuracy: float
     expansion_accuracy: float
-    ansatz: float
-    initial_ansatz: float
     n_kernel: int
     n_outputs: int
     n_fit: int
@@ -182,7 +177,6 @@ def regime(
     test: ImageData | None = None,
     n_kernel: int = N_KERNEL,
     n_fit: int | None = None,
-    with_ansatz: bool = True,
     seed: int = 0,
     show: bool | None = None,
 ) -> RegimeResult:
@@ -192,7 +186,7 @@ def regime(
               + \tfrac12 \min\Big(1, \frac{|f(w) - f(w_0) - J_0 (w - w_0)|}{|f(w) - f(w_0)|}\Big)
 
     Both parts are 0 for a network that equals its linearisation, whatever its loss, its labels and its
-    optimiser. Movement of the weights, accuracy gap and feature ansatz stand beside the number as evidence;
+    optimiser. Movement of the weights and accuracy gap stand beside the number as evidence;
     they are no part of it because they depend on parametrisation and on the number of images.
 
     Parameters
@@ -208,10 +202,8 @@ def regime(
     n_kernel : int, default N_KERNEL
         Number of images of the tangent kernels.
     n_fit : int, optional
-        Images for the exact solve, by default 3000 over the number of classes; 0 leaves it out. The
+        Images for the exact solve, by default 3000 over the number of classes; 0 leaves the accuracies out. The
         network may have seen more: the gap then counts that too.
-    with_ansatz : bool, default True
-        Measure the feature ansatz too.
     seed : int, default 0
         Seed for the choice of images, the random steps and the independent initialisation.
     show : bool, optional
@@ -254,7 +246,6 @@ def regime(
         squares = [_squared_changes(before, end, fewer) for end in ends]
         steps = [_movement(start, one, *square) for one, square in zip(random, squares[1:], strict=True)]
         right = _accuracies(before, trained, data, test, n_fit, seed, show)
-        fits = _ansatz(trained, before, few, seed) if with_ansatz else (math.nan, math.nan)
         weights, initial = (dict(m.named_parameters()) for m in (trained, before))
         return RegimeResult(
             training=training,
@@ -269,8 +260,6 @@ def regime(
             chance=right.chance,
             linear_accuracy=right.linear,
             expansion_accuracy=right.expansion,
-            ansatz=fits[0],
-            initial_ansatz=fits[1],
             n_kernel=len(few),
             n_outputs=min(MOST_OUTPUTS, _n_outputs(trained, few[:1])),
             n_fit=right.n_fit,
@@ -440,7 +429,7 @@ def _accuracies(
     show: bool | None,
 ) -> _Right:
     """Accuracy of the network and of its linearisations, where outputs and classes correspond."""
-    if not isinstance(data, ImageData):
+    if n_fit == 0 or not isinstance(data, ImageData):
         return _Right()
     if data.n_classes != _n_outputs(trained, data.x[:1].to(next(trained.parameters()))):
         return _Right()
@@ -448,26 +437,17 @@ def _accuracies(
     most = len(data) if test is not None else len(data) // 2
     count = min(N_FIT_ROWS // data.n_classes if n_fit is None else n_fit, most)
     held = test if test is not None else data.take(order[count:])
-    linear = math.nan
-    if count:
-        fitted = data.take(order[:count])
-        targets = torch.nn.functional.one_hot(fitted.y, data.n_classes).double()
-        solved = solve_linearized(before, fitted.x, targets, show=show)
-        linear = accuracy(solved.solution(), held)
+    fitted = data.take(order[:count])
+    targets = torch.nn.functional.one_hot(fitted.y, data.n_classes).double()
+    solved = solve_linearized(before, fitted.x, targets, show=show)
     return _Right(
         network=accuracy(trained, held),
         chance=float(held.counts.max()) / len(held),
-        linear=linear,
+        linear=accuracy(solved.solution(), held),
         expansion=accuracy(_moved_line(before, trained), held),
         n_fit=count,
         n_test=len(held),
     )
-
-
-def _ansatz(trained: nn.Module, before: nn.Module, images: Tensor, seed: int) -> tuple[float, float]:
-    correlations = ansatz(trained, images, initial=before, seed=seed, show=False)
-    means = [float(correlations.values(pair, hidden=True).nanmean()) for pair in (TRAINED, INITIAL)]
-    return means[0], means[1]
 
 
 def _distance(weights: Mapping[str, Tensor], initial: Mapping[str, Tensor]) -> float:

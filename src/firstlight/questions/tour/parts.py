@@ -200,7 +200,7 @@ def _regime(subject: Subject) -> RegimeResult:
     first = subject.networks[0]
     return regime(
         first.model, subject.sample(500), initial=first.initial, test=subject.sample(500, split="test"),
-        n_kernel=N_KERNEL, n_fit=0, with_ansatz=False, seed=subject.seed,
+        n_kernel=N_KERNEL, n_fit=0, seed=subject.seed,
     )  # fmt: skip
 
 
