@@ -94,13 +94,10 @@ def critical_component(train_x, train_y, x, y, n_classes, ridge):
     return torch.tensor(found)
 
 
-def critical_frequency(z, v, reading):
+def critical_frequency(z, v):
     phases = (0.0, 3.46, 5.08, 0.45, 2.10, 1.4, 5.36, 0.85, 5.9, 5.16)
     curve = lambda j: sum(math.sin(2 * math.pi * i * z + phases[i]) for i in range(j + 1))  # noqa: E731
-    right = [(v <= curve(j)) == (v <= curve(9)) for j in range(10)]
-    if reading == "first":
-        return right.index(True)
-    return next(j for j in range(10) if all(right[j:]))
+    return [(v <= curve(j)) == (v <= curve(9)) for j in range(10)].index(True)
 
 
 def neighbour_shares(features, labels, n_classes, k):

@@ -289,9 +289,11 @@ class Pretrained(Study):
             pca = basis(data, size=size, padding=size // 2)
             banks = [_filters(name) for name in names] or _random(2, size, self.seed)
             profiles = _profiles(banks, pca)
+            random = _profiles(_random(len(banks), size, self.seed + 1), pca)
             root = pca.variances.sqrt()
             measured |= {
                 f"between networks, {size} x {size}": mean(within(profiles)),
+                f"with random filters, {size} x {size}": mean(pearson(profiles, random)),
                 f"root of variances, {size} x {size}": mean(pearson(profiles, root.expand_as(profiles))),
                 f"profiles, {size} x {size}": profiles / profiles.max(1, keepdim=True).values,
             }

@@ -52,5 +52,5 @@ def test_frequency_images_hold_the_points():
 
 def test_critical_frequency_equals_its_definition():
     points, _ = frequency_points(200, seed=0)
-    expected = [reference.critical_frequency(float(z), float(v), "first") for z, v in points.double()]
+    expected = [reference.critical_frequency(float(z), float(v)) for z, v in points.double()]
     assert critical_frequency(points).tolist() == expected
