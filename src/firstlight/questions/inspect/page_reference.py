@@ -4,8 +4,6 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
-
 from firstlight.networks.reference import (
     HEALTHY,
     ErrorRates,
@@ -15,14 +13,12 @@ from firstlight.networks.reference import (
     packaged_error_rates,
     reference,
 )
-from firstlight.pages.figures.dots import Dots, dots
-from firstlight.pages.page import Panel, Section
+from firstlight.pages.page import Section
 from firstlight.questions.inspect.reference_numbers import N_IMAGES, NUMBERS, numbers_of
 from firstlight.questions.inspect.result import Inspection
 
 TITLE = "Is that normal?"
 NONE = "no reference for this kind of layer"
-MOST_PANELS = 3
 IMAGES_WORDS = (
     f"Gradients of the reference were measured on {N_IMAGES} images; for two networks of the bank, 512 move "
     "correlations by 0.02 at most."
@@ -111,60 +107,11 @@ def judged(inspection: Inspection) -> Judgement:
 
 
 def reference_section(judgement: Judgement) -> Section:
-    """Ranges of the numbers that have earned it, and every layer's numbers beside theirs."""
-    numbers = [
-        number
-        for number in judgement.rates.earned
-        if sum(r.number == number and r.range is not None for r in judgement.readings) > 1
-    ]
-    # what lies outside is shown first
-    numbers.sort(key=lambda number: number not in {r.number for r in judgement.outside})
+    """Every layer's numbers beside their ranges."""
     return Section(
         title=TITLE,
         answer=f"{judgement.sentence()} {IMAGES_WORDS}",
-        panels=tuple(_panel(judgement, number) for number in numbers[:MOST_PANELS]),
         details={layer.name: _line(judgement, layer.name) for layer in judgement.network.layers},
-    )
-
-
-def _panel(judgement: Judgement, number: str) -> Panel:
-    readings = [r for r in judgement.readings if r.number == number and r.range is not None]
-    ranges = [r.range for r in readings if r.range is not None]
-    figure = dots(
-        [r.layer for r in readings],
-        [
-            Dots.of(
-                "range of healthy networks",
-                [torch.tensor([one.low, one.high]) for one in ranges],
-                role="null",
-            ),
-            Dots.of("this model", [torch.tensor([r.value]) for r in readings]),
-        ],
-        title=f"{number[0].upper()}{number[1:]}, beside healthy networks",
-        alt=f"{number} of {len(readings)} layers, each with its range over healthy networks",
-        x="layer",
-        y=number,
-        height=320,
-    ).with_columns(
-        {
-            "compared with": [r.place for r in readings],
-            "networks": [one.n for one in ranges],
-            "outside": [SIDES.get(r.side, "") for r in readings],
-            "who else lies there": [_others(judgement, r) for r in readings],
-        }
-    )
-    alarms, healthy = judgement.rates.flagged[number][HEALTHY]
-    found = [
-        f"{group} {hits} of {n}"
-        for group, (hits, n) in sorted(judgement.rates.flagged[number].items())
-        if group != HEALTHY and 2 * hits > n
-    ]
-    return Panel(
-        figure=figure,
-        shows=f"Here: {NUMBERS[number]}. Grey: its range over healthy networks, in layers of the same kind and "
-        "relative depth. A number is outside if it lies farther from the range than half of its width.",
-        measured=f"With the architecture held out, it flags {alarms} of {healthy} healthy networks, and more than half "
-        f"of these: {', '.join(found)}.",
     )
 
 

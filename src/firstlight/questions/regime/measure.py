@@ -211,7 +211,7 @@ def regime(
 
     Notes
     -----
-    Three tangent kernels between `n_kernel` images, of at most 10 outputs, and eight between a quarter of them.
+    Two tangent kernels between `n_kernel` images, of at most 10 outputs, and nine between a quarter of them.
     Batch normalisation of the initial network gets the statistics of these images in place of its placeholders.
     Autocast inside the forward pass is switched off.
 
@@ -238,7 +238,7 @@ def regime(
         _calibrate(before, few)
         ends = [trained, *(_randomly_moved(before, trained, seed, step) for step in range(N_RANDOM_STEPS))]
         fewer = few[: max(len(few) // 4, FEWEST_OF_RANDOM)]
-        initial_kernel, unrelated, kernel, *random = _kernels(before, ends, few, fewer, seed=seed, show=show)
+        initial_kernel, kernel, unrelated, *random = _kernels(before, ends, few, fewer, seed=seed, show=show)
         aligned = [_alignment(one, labels, seed) for one in (initial_kernel, kernel)]
         training = _movement(initial_kernel, kernel, *_squared_changes(before, trained, few))
         corner = slice(len(fewer))
@@ -251,7 +251,7 @@ def regime(
             training=training,
             random_steps=tuple(steps),
             null_range=_null_range([step.score for step in steps], _left_out(start, others, squares)),
-            unrelated=ntk_change(initial_kernel, unrelated),
+            unrelated=ntk_change(start, unrelated),
             movement=_distance(weights, initial),
             changes=_changes(weights, initial),
             alignment=aligned[1],
@@ -276,7 +276,7 @@ def _kernels(
     seed: int,
     show: bool | None,
 ) -> list[Tensor]:
-    """Tangent kernels of the initial network, an unrelated one, the model, and random steps of its size."""
+    """Tangent kernels of the initial network, the model, an unrelated one, and random steps of its size."""
     pick = _picked(before, few[:1], seed)
     unrelated = fresh_initial(before, seed=seed)
     _calibrate(unrelated, few)
@@ -284,8 +284,8 @@ def _kernels(
         ntk_gram(which, images, output_part=pick, label=f"Tangent kernel of {word}", show=show)
         for which, images, word in (
             (before, few, "the initial network"),
-            (unrelated, few, "an independent initialisation"),
             (ends[0], few, "the model"),
+            (unrelated, fewer, "an independent initialisation"),
             *((end, fewer, f"random step {i + 1} of {N_RANDOM_STEPS}") for i, end in enumerate(ends[1:])),
         )
     ]
