@@ -126,8 +126,8 @@ def edge_detectors() -> Panels:
 
     Random directions, the null, below. B: where the kernel looks, beside a network of equal depth, whose
     initial weights are taken off. C: the same kernel on large photographs it never saw. Maps are |Mx|, as
-    appendix B says of photographs; section 2.2 has the root of M. The paper uses SVHN, which needs an own copy;
-    this is CIFAR-10.
+    appendix B says of photographs; section 2.2 has the root of M. The paper uses SVHN, which needs an own
+    copy; this is CIFAR-10.
     """
     data = _colour()
     learned, wide = _learned(data, CNTK), _learned(data, _laplace(data))
@@ -175,8 +175,8 @@ def _learned_covariance(trained: nn.Module, initial: nn.Module) -> Tensor:
 def deep_features() -> Panels:
     """Where two layers of a Deep ConvRFM and of a convolutional network look, both trained on digits in noise.
 
-    By the root of M as section 2.2 has it (appendix B has M, and takes initial weights off). The untrained
-    network is the reference.
+    Maps are by the root of M, as section 2.2 has it (appendix B has M, and takes initial weights off). The
+    untrained network is the reference.
     """
     digits = common.grey(load("mnist", split="train", n=2000, seed=0))
     drawn = digits_in_noise(digits, 350, sigma=0.5, seed=0, side=36)
@@ -211,7 +211,7 @@ plates.add(
 def benchmark(ledger: Ledger) -> Panels:
     """A: test accuracy in per cent of a fixed kernel, of one that learns features, and of a network.
 
-    Beside the paper's with all images. B: accuracy by the number of layers that learn features.
+    The paper's, with all images, stand beside. B: accuracy by the number of layers that learn features.
     """
     table, deep = "convrfm.fig6a.svhn_order", "convrfm.fig6b.layers"
     roles = {"CNTK": "random labels", "ConvRFM": "trained", "Deep ConvRFM": "other", "network": "initial"}
@@ -236,7 +236,7 @@ def benchmark(ledger: Ledger) -> Panels:
 def gains(ledger: Ledger) -> Panels:
     """For every convolution of ResNet-50: how much more its trained filters agree with the gradients than initial ones.
 
-    Filters before training, and the same with rotated gradients.
+    The same with rotated gradients is the null.
     """
     claim = "cnfa.fig7.init_lower"
     lines = [
@@ -264,7 +264,7 @@ plates.add(
 def kernels_and_networks() -> Panels:
     """Where a ConvRFM and the first layer of a network look: bars in noise, digits in noise, and photographs.
 
-    By the root of M. The untrained network is the reference.
+    Maps are by the root of M. The untrained network is the reference.
     """
     digits = common.grey(load("mnist", split="train", n=2000, seed=0))
     tasks = {
@@ -292,7 +292,7 @@ def _beside(data: ImageData, title: str) -> Figure:
 def edges_by_direction() -> Panels:
     """A photograph after each of the eight leading directions of two learned kernels has been applied to its patches.
 
-    Edges of different orientation. The last row applies random directions.
+    They find edges of different orientation; the last row applies random directions.
     """
     image = load("photos224", split="test", n=1, seed=0).x[..., ::2, ::2].double()
     data = _colour()
@@ -312,8 +312,8 @@ def edges_by_direction() -> Panels:
 def more_eigenvectors() -> Panels:
     """A: eight leading directions of a kernel that learned from photographs and from clothes. B: where they look.
 
-    Kernels and trained first layers in photographs none of them saw, by the root of M (appendix B has M). GTSRB
-    and SVHN need own copies.
+    Kernels and trained first layers look at photographs that none of them saw, by the root of M (appendix B
+    has M). GTSRB and SVHN need own copies.
     """
     colour, clothes = _learned(_colour(), CNTK), _learned(_colour("fashion_mnist"), CNTK)
     images = load("photos224", split="test", n=4, seed=0).x[..., ::2, ::2]

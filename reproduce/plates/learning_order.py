@@ -31,7 +31,7 @@ def _photographs() -> ImageData:
 def lowpass() -> Panels:
     """Images as they are, on the 20 leading principal components of 2000 images, and blurred.
 
-    By a Gaussian of three pixels. The last row, the null, keeps 20 random directions.
+    The blur is a Gaussian of three pixels; the last row, the null, keeps 20 random directions.
     """
     data = _photographs()
     part, pca = data.take(torch.arange(10)), image_pca(data.x).truncated(20)
@@ -230,7 +230,7 @@ def amplified_pictures() -> Panels:
 def frequency_task() -> Panels:
     """The data set: points below a curve that adds ten sinusoids (blue) and above it (orange).
 
-    Also the curve after 2, 4 and 7 of them.
+    The first three show the curve after 2, 4 and 7 of them.
     """
     points = _grid()
     sums = task.partial_sums(points[:, 0])
@@ -242,7 +242,8 @@ def frequency_task() -> Panels:
 def critical_points() -> Panels:
     """Where the points lie whose label is right from the first sinusoid on, and those that need the second.
 
-    Critical frequency 0 and 1; grey points are all others, and the second panel counts every frequency.
+    These have the critical frequencies 0 and 1; grey points are all others, and the second panel counts every
+    frequency.
     """
     points, _ = task.frequency_points(10_000, seed=0)
     critical = task.critical_frequency(points)
@@ -273,8 +274,8 @@ def critical_points() -> Panels:
 def discriminabilities(ledger: Ledger) -> Panels:
     """Correlation of when an example is learned with how many of its neighbours share its class.
 
-    In pixels and in the last hidden layer. The data sets of the paper need an account or an own copy; the column that
-    ran is CIFAR-10's cats and dogs.
+    Neighbours are those in pixels, and in the last hidden layer. The data sets of the paper need an account
+    or an own copy; the column that ran is CIFAR-10's cats and dogs.
     """
     hidden, last = "spectral.table1.penultimate", "discriminability in the last hidden layer"
     lines = [
