@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import distributed
 import numpy as np
 import psutil
 import pytest
@@ -412,6 +413,21 @@ def test_the_outcomes_are_the_same_after_a_worker_was_killed(machines, tmp_path)
         parallel.executor.cluster.client.wait_for_workers(2, timeout=COMMAND)
     assert os.path.exists(mark)
     assert sums == [float(images[i].sum()) for i in range(12)]
+
+
+def test_an_outcome_whose_connection_closes_on_the_way_is_asked_for_again(machines, monkeypatch):
+    """As when the scheduler is killed just then; the traceback of Dask came through."""
+    result, failures = distributed.Future.result, [distributed.comm.CommClosedError("Stream is closed")]
+
+    def closing_once(future, timeout=None):
+        if failures:
+            raise failures.pop()
+        return result(future, timeout=timeout)
+
+    monkeypatch.setattr(distributed.Future, "result", closing_once)
+    with on_cluster(machines.address):
+        assert map_tasks(lambda i: i * i, range(3), label="", show=False) == [0, 1, 4]
+    assert failures == []
 
 
 def break_after_the_first_task(address: str, break_it) -> None:

@@ -243,6 +243,7 @@ class _Sending:
 
     def arrived(self) -> Iterator[tuple[int, Finished]]:
         """Yield an outcome if one comes within a moment; send a task once more whose data was lost."""
+        from distributed.comm import CommClosedError
         from distributed.scheduler import KilledWorker
 
         try:
@@ -264,7 +265,8 @@ class _Sending:
         except KilledWorker as error:
             words = "One task ended every worker that tried it, as happens when memory runs out"
             raise _given_up(words, "start fewer workers on each machine") from error
-        except (TimeoutError, asyncio.CancelledError):  # its worker was lost: another one computes it again
+        except (TimeoutError, CommClosedError, asyncio.CancelledError):
+            # its worker was lost, and another one computes it again, or the scheduler was, which the next check tells
             future.add_done_callback(self._done.put)
             return
         del self.pending[future.key]
@@ -272,9 +274,9 @@ class _Sending:
 
     def cancel(self) -> None:
         """Take back the tasks that have not run yet."""
-        client = self.cluster.client
-        if self.pending and client.status == "running":
-            _unless_gone(client.cancel, [future for future, _, _ in self.pending.values()], force=True)
+        futures = [future for future, _, _ in self.pending.values()]
+        if futures and self.cluster.client.status == "running":
+            _unless_gone(self.cluster.client.cancel, futures, force=True)
 
 
 def _target(address: str, stack: ExitStack, distributed: Any) -> Any:
