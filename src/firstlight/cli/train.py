@@ -116,14 +116,14 @@ def train(
         for trained, path in zip(ensemble, outputs, strict=True):
             save_weights(trained.weights, path, arch=arch, data=data)
             seen, new = _shares(trained.into(spec(trained.seed)), images, unseen)
-            loss = float(trained.history.loss[-1])
+            last = float(trained.history.loss[-1])
             records.append({
-                "weights": str(path), "seed": trained.seed, "loss": loss, "training accuracy": seen.value,
+                "weights": str(path), "seed": trained.seed, "loss": last, "training accuracy": seen.value,
                 "test accuracy": new.value,
             })  # fmt: skip
             if form.is_text:
                 print(
-                    f"Wrote {path}. Last loss {loss:.3g}, training accuracy {seen.value:.1%}, "
+                    f"Wrote {path}. Last loss {last:.3g}, training accuracy {seen.value:.1%}, "
                     f"test accuracy {new.percent(1)}."
                 )
     if not form.is_text:

@@ -208,7 +208,9 @@ class StreamedGradients(Streamed[PatchGradients]):
 
 
 class StreamedActivity(Streamed[FilterActivity]):
-    """Filters that respond to an image, as :func:`firstlight.measures.feature_ansatz.filter_activity.filter_activity` tells.
+    """Filters that respond to an image.
+
+    As :func:`firstlight.measures.feature_ansatz.filter_activity.filter_activity` tells.
 
     What is false in the end is a dead filter: silent on all images of the loop.
 
@@ -246,9 +248,10 @@ class StreamedActivity(Streamed[FilterActivity]):
 
 
 class StreamedVariation(Streamed[ClassVariation]):
-    """Variation within classes by depth, as :func:`firstlight.measures.layers.class_variation.class_variation` of activations gives it.
+    """Variation within classes by depth.
 
-    Its nulls permute the labels of all images, so what every layer received is kept: `most` numbers an image and layer.
+    As :func:`firstlight.measures.layers.class_variation.class_variation` of activations gives it. Its nulls permute
+    the labels of all images, so what every layer received is kept: `most` numbers an image and layer.
 
     Parameters
     ----------

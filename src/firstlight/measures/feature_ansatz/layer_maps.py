@@ -95,8 +95,8 @@ def layer_maps(model: nn.Module, layers: Sequence[LayerGradients], images: Image
     model : torch.nn.Module
         As it was measured.
     layers : sequence of LayerGradients
-        From :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients`; others than convolutions over images
-        are left out.
+        From :func:`firstlight.measures.feature_ansatz.patch_gradients.patch_gradients`; others than convolutions
+        over images are left out.
     images : Tensor of shape (n, c, h, w)
         As the model wants them.
     """
