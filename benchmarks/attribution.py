@@ -1,6 +1,6 @@
 """Which training images made a prediction: our tangent kernel beside TRAK and dattri, on the same checkpoint.
 
-    python benchmarks/attribution.py [--train 1000] [--test 48] [--dimensions 512 2048 4096] [--seeds 3]
+    python benchmarks/attribution.py [--libraries traker dattri] [--dimensions 512 2048] [--seeds 3]
 
 TRAK scores a training image by Q (F F' + c)^-1 F f, where F holds the projected gradients of the training images'
 margins, f that of the prediction, and Q one minus the probability of the label. Without a projection F F' is the
@@ -190,6 +190,9 @@ def dattri(task: Task, ridge: float, dimension: int, seed: int, features: Tensor
         return scorer.attribute(test).T.double()
 
 
+LIBRARIES: dict[str, Callable[..., Tensor]] = {"traker": trak, "dattri": dattri}
+
+
 def agreement(first: Tensor, second: Tensor) -> float:
     """Median over predictions of the rank correlation of the scores."""
     ranks = [scores.argsort(1).argsort(1).double() for scores in (first, second)]
@@ -202,7 +205,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--train", type=int, default=1000)
     parser.add_argument("--test", type=int, default=48)
-    parser.add_argument("--dimensions", type=int, nargs="+", default=[512, 2048, 4096])
+    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=list(LIBRARIES))
+    parser.add_argument("--dimensions", type=int, nargs="+", default=[512, 2048])
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     task = Task(given.train, given.test)
@@ -216,23 +220,23 @@ def main() -> None:
     began = time.process_time()
     exact, kernel, ridge = ours(task)
     seconds = time.process_time() - began
-    print(f"{'':24}    ours  null  seeds  beyond all draws    CPU s")
-    print(f"{'ntk_gram':24}  {fallen_beyond(exact):28} of {given.test}  {seconds:7.1f}")
-    libraries: dict[str, Callable[..., Tensor]] = {"traker": trak, "dattri": dattri}
-    for (name, library), dimension in itertools.product(libraries.items(), given.dimensions):
+    print(f"{'':24}    ours  null  seeds  beyond all draws    CPU s", flush=True)
+    print(f"{'ntk_gram':24}  {fallen_beyond(exact):28} of {given.test}  {seconds:7.1f}", flush=True)
+    for name, dimension in itertools.product(given.libraries, given.dimensions):
         began = time.process_time()
-        scores = [library(task, ridge, dimension, seed) for seed in range(given.seeds)]
+        scores = [LIBRARIES[name](task, ridge, dimension, seed) for seed in range(given.seeds)]
         seconds = (time.process_time() - began) / given.seeds
         between = [agreement(*pair) for pair in itertools.combinations(scores, 2)]
         print(
             f"{f'{name}, {dimension} dimensions':24}  {agreement(scores[0], exact):6.2f}"
             f"  {agreement(scores[0].roll(1, 0), exact):4.2f}  {sum(between) / max(len(between), 1):5.2f}"
-            f"  {fallen_beyond(scores[0]):7} of {given.test}  {seconds:7.1f}"
+            f"  {fallen_beyond(scores[0]):7} of {given.test}  {seconds:7.1f}",
+            flush=True,
         )
     values, vectors = torch.linalg.eigh(kernel)
     features = vectors * values.clamp(min=0).sqrt()
-    for name, library in libraries.items():
-        scores = library(task, ridge, features.shape[1], 0, features)
+    for name in given.libraries:
+        scores = LIBRARIES[name](task, ridge, features.shape[1], 0, features)
         print(f"{name + ', our features':24}  {agreement(scores, exact):6.4f}")
 
 
