@@ -12,8 +12,8 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.measures.feature_ansatz.ansatz_exponent import ansatz_exponent
 from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients
-from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients as plain
 from reference import newer_papers as reference
+from reference import patch_gradients as plain
 
 
 def normal(*shape, seed=0):

@@ -17,8 +17,8 @@ from firstlight.measures.copy_or_memorise.identity_score import (
     response,
     similarities,
 )
-from firstlight.questions.copy_or_memorise.command import identity as naive
 from firstlight.questions.copy_or_memorise.images import resized
+from reference import identity as naive
 from reproduce.studies.identity.exact_identity import identity_cnn
 from reproduce.studies.identity.layer_images import (
     layer_images,

@@ -9,8 +9,8 @@ from torch import nn
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.seeds import global_seed
 from firstlight.data.images import ImageData
-from firstlight.measures.feature_ansatz.patch_gradients import patch_gradients as plain
 from reference import newer_papers as reference
+from reference import patch_gradients as plain
 from reproduce.studies.newer_papers.stationarity import stationarity
 
 DECAY = 0.02

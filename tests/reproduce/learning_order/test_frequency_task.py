@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.questions.order.measure import learning_order as reference
+from reference import learning_order as reference
 from reproduce.studies.learning_order.common import (
     critical_frequency,
     frequency_data,
