@@ -18,6 +18,7 @@ from contract import contract
 from firstlight._internal.errors import InvalidInput
 from firstlight.estimators import (
     CNTKClassifier,
+    CNTKRegressor,
     ConvRFMClassifier,
     ConvRFMRegressor,
     DeepConvRFMClassifier,
@@ -29,13 +30,14 @@ from reproduce.studies.feature_ansatz.noisy_images import bars_in_noise
 
 ALL = [
     CNTKClassifier(),
+    CNTKRegressor(),
     ConvRFMClassifier(rounds=1),
     ConvRFMRegressor(rounds=1),
     DeepConvRFMClassifier(rounds=1, depth=2, filters=8),
 ]
 
 
-@parametrize_with_checks([CNTKClassifier(), ConvRFMRegressor(rounds=0)])
+@parametrize_with_checks([CNTKClassifier(), CNTKRegressor()])
 def test_estimators_keep_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
 

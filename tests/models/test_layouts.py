@@ -154,7 +154,7 @@ def test_pairing_survives_another_initialiser():
     assert torch.equal(model.readout[1::2], -model.readout[::2])
 
 
-@pytest.mark.parametrize("name", ["linear_fcn", "small_linear", "identity_linear_fcn"])
+@pytest.mark.parametrize("name", ["linear_fcn", "linear_st_vgg", "small_linear", "identity_linear_fcn"])
 def test_linear_networks_are_affine(name, float64):
     options = {"width": 0.25} if "width" in models.options(name) else {"units": 20}
     model = models.build(name, shape=(2, 16, 16), **options).eval()

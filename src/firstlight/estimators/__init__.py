@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from firstlight._internal.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from firstlight.estimators.cntk import CNTKClassifier
+    from firstlight.estimators.cntk import CNTKClassifier, CNTKRegressor
     from firstlight.estimators.convrfm import (
         ConvRFMClassifier,
         ConvRFMRegressor,

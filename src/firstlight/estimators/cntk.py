@@ -2,16 +2,51 @@
 
 from typing import Any
 
+from torch import Tensor
+
 from firstlight._internal.memory_layout import canonical
 from firstlight.estimators.kernel_machine import (
     KernelClassifier,
+    KernelMachine,
+    KernelRegressor,
     no_type_check,
     store,
 )
 from firstlight.kernels.ridge import ridge_solver, scaled_gram
 
 
-class CNTKClassifier(KernelClassifier):
+class _FixedKernel(KernelMachine):
+    @no_type_check  # scikit-learn: nothing is checked before `fit`
+    def __init__(
+        self,
+        *,
+        family: str = "cntk",
+        depth: int = 3,
+        size: int = 3,
+        readout: str = "flatten",
+        padding: int = 0,
+        stride: int = 1,
+        bias_variance: float = 0.0,
+        bandwidth: float | None = None,
+        ridge: float = 1e-3,
+        image_shape: tuple[int, int, int] | None = None,
+        precision: str = "single",
+        n_jobs: int | None = None,
+    ) -> None:
+        store(self, locals())
+
+    def _solve(self, images: Tensor, targets: Tensor) -> None:
+        self.kernel_ = self._kernel(images)
+        self.metric_ = None
+        inner, self.scale_ = scaled_gram(
+            images, kernel=self.kernel_, dtype=self._dtype(images), n_jobs=self.n_jobs, show=False
+        )
+        # solvers return columns one after another, a saved machine comes back row by row
+        self.x_fit_ = canonical(images)
+        self.dual_coef_ = canonical(ridge_solver(inner, targets)(self.ridge))
+
+
+class CNTKClassifier(KernelClassifier, _FixedKernel):
     """Classification by kernel ridge regression with a convolutional kernel.
 
     Parameters
@@ -42,34 +77,16 @@ class CNTKClassifier(KernelClassifier):
     True
     """
 
-    @no_type_check  # scikit-learn: nothing is checked before `fit`
-    def __init__(
-        self,
-        *,
-        family: str = "cntk",
-        depth: int = 3,
-        size: int = 3,
-        readout: str = "flatten",
-        padding: int = 0,
-        stride: int = 1,
-        bias_variance: float = 0.0,
-        bandwidth: float | None = None,
-        ridge: float = 1e-3,
-        image_shape: tuple[int, int, int] | None = None,
-        precision: str = "single",
-        n_jobs: int | None = None,
-    ) -> None:
-        store(self, locals())
-
     def fit(self, X: Any, y: Any) -> "CNTKClassifier":
         """Solve the ridge regression on one-hot targets."""
-        images, targets = self._start(X, y)
-        self.kernel_ = self._kernel(images)
-        self.metric_ = None
-        inner, self.scale_ = scaled_gram(
-            images, kernel=self.kernel_, dtype=self._dtype(images), n_jobs=self.n_jobs, show=False
-        )
-        # solvers return columns one after another, a saved machine comes back row by row
-        self.x_fit_ = canonical(images)
-        self.dual_coef_ = canonical(ridge_solver(inner, targets)(self.ridge))
+        self._solve(*self._start(X, y))
+        return self
+
+
+class CNTKRegressor(KernelRegressor, _FixedKernel):
+    """Kernel ridge regression with a convolutional kernel; parameters as for :class:`CNTKClassifier`."""
+
+    def fit(self, X: Any, y: Any) -> "CNTKRegressor":
+        """Solve the ridge regression on centred targets."""
+        self._solve(*self._start(X, y))
         return self

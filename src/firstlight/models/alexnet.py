@@ -3,13 +3,13 @@
 from torch import Tensor, nn
 
 from firstlight._internal.shapes import Images
-from firstlight.models.building import Shape, register_model, require_side, scaled
+from firstlight.models.building import Shape, dropout_slot, register_model, require_side, scaled
 
 
 class AlexNet(nn.Module):
     """Five convolutions, 6 x 6 adaptive average pooling, three fully connected layers."""
 
-    def __init__(self, in_channels: int, *, classes: int, width: float | int) -> None:
+    def __init__(self, in_channels: int, *, classes: int, width: float | int, dropout: float) -> None:
         super().__init__()
         c1, c2, c3, c4, c5 = (scaled(n, width) for n in (64, 192, 384, 256, 256))
         units = scaled(4096, width)
@@ -30,10 +30,10 @@ class AlexNet(nn.Module):
         )
         self.avgpool = nn.AdaptiveAvgPool2d((6, 6))
         self.classifier = nn.Sequential(
-            nn.Identity(),  # where torchvision has dropout: the layers after it keep their numbers
+            dropout_slot(dropout),
             nn.Linear(c5 * 36, units),
             nn.ReLU(),
-            nn.Identity(),
+            dropout_slot(dropout),
             nn.Linear(units, units),
             nn.ReLU(),
             nn.Linear(units, classes),
@@ -46,10 +46,10 @@ class AlexNet(nn.Module):
 
 
 @register_model("alexnet")
-def alexnet(*, classes: int, shape: Shape, width: float | int = 1) -> AlexNet:
+def alexnet(*, classes: int, shape: Shape, width: float | int = 1, dropout: float = 0.0) -> AlexNet:
     """AlexNet of Linearized: every channel and hidden width times the factor, dropout removed.
 
     State dicts of torchvision's `alexnet` load unchanged. Images of at least 63 x 63 pixels.
     """
     require_side(shape, 63, name="AlexNet")
-    return AlexNet(shape[0], classes=classes, width=width)
+    return AlexNet(shape[0], classes=classes, width=width, dropout=dropout)

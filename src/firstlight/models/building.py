@@ -187,6 +187,13 @@ def _checked_shape(shape: Sequence[int]) -> Shape:
     return c, h, w
 
 
+def dropout_slot(probability: float) -> nn.Module:
+    """Dropout, or a placeholder that keeps the numbering of the layers around it."""
+    if not 0 <= probability < 1:
+        raise InvalidInput(f"`dropout` must lie in [0, 1); got {probability}.")
+    return nn.Dropout(probability) if probability else nn.Identity()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
     """Calls :func:`firstlight.models.build` with everything but the seed fixed.

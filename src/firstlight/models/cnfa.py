@@ -5,6 +5,7 @@ from torch import nn
 from firstlight._internal.errors import InvalidInput
 from firstlight.models.building import (
     Shape,
+    dropout_slot,
     register_model,
     require_at_least,
     require_odd,
@@ -78,12 +79,13 @@ _UNPOOLED = 3
 
 
 @register_model("simplenet")
-def simplenet(*, classes: int, shape: Shape, width: float | int = 1) -> nn.Sequential:
+def simplenet(*, classes: int, shape: Shape, width: float | int = 1, dropout: float = 0.1) -> nn.Sequential:
     """SimpleNet of CNFA; convolutions have biases, global max pooling precedes the linear layer.
 
     Dropout acts on whole channels, between blocks.
     """
     require_side(shape, 16, name="SimpleNet")
+    dropout_slot(dropout)
     layers: list[nn.Module] = []
     channels = shape[0]
     for index, block in enumerate(_PLAN):
@@ -96,5 +98,5 @@ def simplenet(*, classes: int, shape: Shape, width: float | int = 1) -> nn.Seque
             break
         if index != _UNPOOLED:
             layers.append(nn.MaxPool2d(2))
-        layers.append(nn.Dropout2d(0.1))
+        layers.append(nn.Dropout2d(dropout) if dropout else nn.Identity())
     return nn.Sequential(*layers, nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(channels, classes))

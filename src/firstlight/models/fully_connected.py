@@ -8,14 +8,7 @@ from torch import Tensor, nn
 
 from firstlight._internal.errors import InvalidInput
 from firstlight._internal.shapes import Images
-from firstlight.models.building import Shape, register_model, require_at_least
-
-
-def _dropout_slot(probability: float) -> nn.Module:
-    """Dropout, or a placeholder that keeps the numbering of the layers around it."""
-    if not 0 <= probability < 1:
-        raise InvalidInput(f"`dropout` must lie in [0, 1); got {probability}.")
-    return nn.Dropout(probability) if probability else nn.Identity()
+from firstlight.models.building import Shape, dropout_slot, register_model, require_at_least
 
 
 class FullyConnected(nn.Sequential):
@@ -43,7 +36,7 @@ class FullyConnected(nn.Sequential):
         self.add_module("flatten", nn.Flatten())
         for index in range(1, depth + 1):
             if index == depth > 1:
-                self.add_module("dropout", _dropout_slot(dropout))
+                self.add_module("dropout", dropout_slot(dropout))
             self.add_module(f"fc{index}", nn.Linear(sizes[index - 1], sizes[index], bias=bias))
             if index < depth and not linear:
                 self.add_module(f"relu{index}", nn.ReLU())
@@ -58,10 +51,12 @@ class FullyConnected(nn.Sequential):
 
 @register_model("fcn")
 def fcn(
-    *, classes: int, shape: Shape, depth: int = 3, units: int = 1024, bias: bool = True
+    *, classes: int, shape: Shape, depth: int = 3, units: int = 1024, bias: bool = True, dropout: float = 0.0
 ) -> FullyConnected:
-    """ReLU classifier of `depth` weight layers."""
-    return FullyConnected(shape, outputs=classes, depth=depth, units=units, bias=bias, linear=False)
+    """ReLU classifier of `depth` weight layers, with optional dropout before the last."""
+    return FullyConnected(
+        shape, outputs=classes, depth=depth, units=units, bias=bias, linear=False, dropout=dropout
+    )
 
 
 @register_model("linear_fcn")

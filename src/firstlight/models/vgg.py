@@ -1,4 +1,4 @@
-"""VGG networks: the paper's, and compact ones for 32 pixels."""
+"""VGG networks: the paper's, compact ones for 32 pixels, and streamlined ones."""
 
 from typing import Literal
 
@@ -8,6 +8,7 @@ from firstlight._internal.errors import InvalidInput
 from firstlight._internal.shapes import Images
 from firstlight.models.building import (
     Shape,
+    dropout_slot,
     register_model,
     require_at_least,
     require_odd,
@@ -43,6 +44,7 @@ def vgg(
     form: Literal["cifar", "imagenet"] = "cifar",
     width: float | int = 1,
     first_width: int | None = None,
+    dropout: float = 0.0,
 ) -> VGG:
     """VGG of `depth` weight layers in its original count.
 
@@ -63,6 +65,8 @@ def vgg(
         Factor on all channels and hidden units.
     first_width : int, optional
         Filters of the first layer alone, whatever the factor.
+    dropout : float, default 0.0
+        In the three-layer classifier; torchvision trains with 0.5.
     """
     if form not in {"cifar", "imagenet"}:
         raise InvalidInput(f"`form` must be 'cifar' or 'imagenet'; got form={form!r}.")
@@ -79,10 +83,10 @@ def vgg(
     classifier = nn.Sequential(
         nn.Linear(last * 49, units),
         nn.ReLU(),
-        nn.Identity(),  # where torchvision has dropout: the layers after it keep their numbers
+        dropout_slot(dropout),
         nn.Linear(units, units),
         nn.ReLU(),
-        nn.Identity(),
+        dropout_slot(dropout),
         nn.Linear(units, classes),
     )
     return VGG(features, nn.AdaptiveAvgPool2d((7, 7)), classifier)
@@ -104,6 +108,41 @@ def _features(channels: int, plan: list[list[int]], *, batch_norm: bool) -> nn.S
 for _depth in _CONVOLUTIONS:
     register_model(f"vgg{_depth}", depth=_depth, batch_norm=False)(vgg)
     register_model(f"vgg{_depth}_bn", depth=_depth, batch_norm=True)(vgg)
+
+
+@register_model("st_vgg", linear=False)
+@register_model("linear_st_vgg", linear=True)
+def st_vgg(
+    *,
+    classes: int,
+    shape: Shape,
+    linear: bool,
+    width: float | int = 1,
+    pool_dropout: float = 0.25,
+    dropout: float = 0.5,
+) -> nn.Sequential:
+    """Four pairs of convolutions with pooling, a hidden layer of 512 units, and the output; with biases.
+
+    The first three pairs are 3 x 3, the last is 2 x 2; all keep the image size, the 2 x 2 ones by a zero
+    row below and a zero column at the right. The linear twin has no activations and averages where the
+    other takes the maximum, so it is one affine map once dropout is off.
+    """
+    require_side(shape, 16, name="st-VGG")
+    layers: list[nn.Module] = []
+    channels = shape[0]
+    for base, kernel in ((32, 3), (64, 3), (128, 3), (256, 2)):
+        for _ in range(2):
+            if kernel == 2:
+                layers.append(nn.ZeroPad2d((0, 1, 0, 1)))
+            layers.append(nn.Conv2d(channels, scaled(base, width), kernel, padding=1 if kernel == 3 else 0))
+            layers.extend([] if linear else [nn.ReLU()])
+            channels = scaled(base, width)
+        layers.append(nn.AvgPool2d(2) if linear else nn.MaxPool2d(2))
+        layers.append(dropout_slot(pool_dropout))
+    units = scaled(512, width)
+    layers += [nn.Flatten(), nn.Linear(channels * (shape[1] // 16) * (shape[2] // 16), units)]
+    layers.extend([] if linear else [nn.ReLU()])
+    return nn.Sequential(*layers, dropout_slot(dropout), nn.Linear(units, classes))
 
 
 # channels of each stage; a 2 x 2 max pooling ends every stage
