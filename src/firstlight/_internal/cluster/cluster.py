@@ -243,7 +243,7 @@ class _Sending:
 
     def arrived(self) -> Iterator[tuple[int, Finished]]:
         """Yield an outcome if one comes within a moment; send a task once more whose data was lost."""
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
         from distributed.scheduler import KilledWorker
 
         try:

@@ -15,6 +15,7 @@ LLVM_BYTES = 256 << 20  # more than it took for any of our loops
 
 def compiled(function: Any) -> Any:
     """Compile when first called; keep the machine code on disk where that is possible."""
+    loop: Any
     try:
         loop = numba.njit(fastmath=LOOSE, nogil=True, cache=True)(function)
     except RuntimeError:  # neither the package's folder nor the user's cache folder can be written
