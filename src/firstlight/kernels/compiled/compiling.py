@@ -29,7 +29,7 @@ def compiled(function: Any) -> Any:
             raise MemoryError from error
         return compile_for(signature)
 
-    loop.compile = compile_with_room  # type: ignore[assignment, method-assign]
+    loop.compile = compile_with_room
     return loop
 
 
