@@ -65,7 +65,7 @@ def label_margin(scores: Float[Tensor, "b k"], labels: Int[Tensor, " b"]) -> Flo
     .. math:: m(x) = f_{y(x)}(x) - \max_{c \ne y(x)} f_c(x)
 
     Unchanged when the same number is added to all scores of an example. Its mean over epochs is the area
-    under the margin of [1]_.
+    under the margin of Pleiss et al.
 
     References
     ----------
@@ -83,7 +83,7 @@ def label_margin(scores: Float[Tensor, "b k"], labels: Int[Tensor, " b"]) -> Flo
 
 
 def label_error_norm(scores: Float[Tensor, "b k"], labels: Int[Tensor, " b"]) -> Float[Tensor, " b"]:
-    r"""Length of the error of the predicted probabilities, the EL2N score of [1]_.
+    r"""Length of the error of the predicted probabilities, the EL2N score of Paul, Ganguli and Dziugaite.
 
     .. math:: \lVert \mathrm{softmax}(f(x)) - e_{y(x)} \rVert_2
 
