@@ -1,9 +1,9 @@
 """What weights and forward passes tell of a network: its layers, dead filters, movement, and the cost of the rest."""
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,7 +38,11 @@ MOST_PRODUCTS = (
     8e12  # of the passes for gradients: 512 images of a ResNet-18 at 32 pixels, 32 of a ResNet-50 at 224
 )
 FEWEST_IMAGES = 8  # as many sets give a standard error
-PASS = 1.5  # a backward pass to the inputs of all layers, in forward passes: as many products, and their sums
+MOST_TIMED, TIMED_SECONDS = (
+    16,
+    0.3,
+)  # images of a batch that tells how long one takes, and how long it may take
+PASS = 1.0  # a backward pass to the inputs of all layers, in forward passes: as many products
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +77,7 @@ class AppliedLayers:
 
 
 def applied_layers(model: nn.Module, image: Tensor, names: str | Sequence[str] = "all") -> AppliedLayers:
-    """Layers of a model as it applies them, from four forward passes of one image.
+    """Layers of a model as it applies them, from forward passes of one image and of a few, which are timed.
 
     Parameters
     ----------
@@ -93,15 +97,19 @@ def applied_layers(model: nn.Module, image: Tensor, names: str | Sequence[str] =
         recorder = Recorder(model)
         layers, skipped = discovered(recorder, image, names if isinstance(names, str) else tuple(names))
         calls, elements = dict(recorder.calls), dict(recorder.elements)
-        seconds = math.inf
-        for _ in range(
-            3
-        ):  # the first pass also compiled and allocated; the fastest is least disturbed by others
-            begun = time.perf_counter()
-            outputs = run(model, image)
-            seconds = min(seconds, time.perf_counter() - begun)
+        outputs, seconds = _timed(model, image)  # the passes before compiled and allocated
+        # a batch keeps threads busy, as those to come will; the fastest is least disturbed by others
+        n = max(1, min(MOST_TIMED, int(TIMED_SECONDS / seconds)))
+        batch = image.repeat_interleave(n, 0)
+        seconds = min([seconds, *(_timed(model, batch)[1] / n for _ in range(3))])
     n_outputs = outputs[0].numel() if isinstance(outputs, Tensor) and outputs.ndim else 0
     return AppliedLayers(layers, skipped, calls, elements, n_outputs, seconds)
+
+
+def _timed(model: nn.Module, images: Tensor) -> tuple[Any, float]:
+    begun = time.perf_counter()
+    outputs = run(model, images)
+    return outputs, time.perf_counter() - begun
 
 
 def faults_of(
