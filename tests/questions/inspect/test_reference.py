@@ -64,7 +64,7 @@ def test_a_planted_fault_is_seen_and_its_healthy_twin_is_not_accused(twin):
     assert healthy.outside == ()
     assert healthy.diagnosis() == ""
     assert healthy.sentence().startswith(
-        "Nothing that tells faults apart lies outside the range of 4 healthy networks ("
+        "Nothing that tells faults apart lies outside the range of 8 healthy networks ("
     )
 
 
