@@ -430,6 +430,21 @@ def test_an_outcome_whose_connection_closes_on_the_way_is_asked_for_again(machin
     assert failures == []
 
 
+def test_few_tasks_begin_before_earlier_outcomes_were_taken(machines, tmp_path):
+    """What waits on the workers is lost with this process."""
+
+    def task(i):
+        (tmp_path / str(i)).touch()
+        return i
+
+    with on_cluster(machines.address) as workers:
+        arriving = parallel.finished_tasks(task, range(40), label="", show=False)
+        next(arriving)
+        time.sleep(2)  # long enough for all of them
+        assert 1 <= len(list(tmp_path.iterdir())) <= 1 + 2 * workers
+        assert len([*arriving]) == 39
+
+
 def break_after_the_first_task(address: str, break_it) -> None:
     with on_cluster(address):
         for _ in parallel.finished_tasks(lambda i: time.sleep(0.2), range(50), label="", show=False):

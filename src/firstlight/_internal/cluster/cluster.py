@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import islice
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
@@ -122,10 +123,14 @@ class Cluster:
             stack.callback(sending.cancel)
             self.client.subscribe_topic(sending.name, lambda event: listen(*event[1]))
             stack.callback(_unless_gone, self.client.unsubscribe_topic, sending.name)
-            for index, task in enumerate(tasks):
-                sending.submit(index, pack(task, sending.arrays))
-            while sending.pending:
-                self.check()
+            waiting, n_workers = enumerate(tasks), self.cores
+            while True:
+                # outcomes beyond these would wait on the workers, and be lost with this process
+                for index, task in islice(waiting, max(0, 2 * n_workers - len(sending.pending))):
+                    sending.submit(index, pack(task, sending.arrays))
+                if not sending.pending:
+                    return
+                n_workers = len(self.check()) or n_workers
                 yield from sending.arrived()
 
     def send(self, things: Mapping[str, np.ndarray | Packed]) -> dict[str, Any]:
