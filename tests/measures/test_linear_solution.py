@@ -142,5 +142,13 @@ def test_what_steps_cannot_solve_is_refused():
     model, (x, y) = network(3), problem(40, 3)
     with pytest.raises(InvalidInput, match="must be finite and positive"):
         next(solve_linearized_by_steps(model, x, y, ridges=(0.0,), show=False))
+    for solve in (
+        solve_linearized,
+        lambda *given, **_: next(solve_linearized_by_steps(*given, ridges=(0.1,))),
+    ):
+        with pytest.raises(InvalidInput, match="must be finite; some are NaN"):
+            solve(model, x, y * torch.nan, show=False)
+        with pytest.raises(InvalidInput, match="must be finite; some are NaN"):
+            solve(model, x * torch.inf, y, show=False)
     with pytest.raises(Diverged, match="did not reach 1e-06 in 2 steps"):
         next(solve_linearized_by_steps(model, x, y, ridges=(1e-8,), most=2, show=False))

@@ -128,7 +128,10 @@ def _least_squares(
         raise InvalidInput(
             f"`targets` must have the shape of the outputs, {tuple(start.shape)}; got {tuple(targets.shape)}."
         )
-    return twin, line, x, targets.double() - start
+    residuals = targets.double() - start
+    if not residuals.isfinite().all():
+        raise InvalidInput("`targets` and the outputs for `images` must be finite; some are NaN or infinite.")
+    return twin, line, x, residuals
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
